@@ -101,7 +101,12 @@ mod tests {
                 "size": { "type": ["integer", "null"] },
                 "class": { "type": "number" },
                 "x-y": { "type": "boolean" },
-            }, "required": ["size", "class"] },
+            }, "required": ["size", "class"],
+                "anyOf": [{ "required": ["size"] }, { "required": ["x-y"] }] },
+            "Item": { "oneOf": [
+                { "type": "object", "properties": { "type": { "const": "text" } }, "required": ["type"] },
+                { "$ref": "#/$defs/DoneResponse" },
+            ] },
             "Kind": { "description": "A kind.", "oneOf": [
                 { "type": "string", "enum": ["a", "b"] },
                 { "type": "string", "const": "c", "description": "The last." },
@@ -191,6 +196,12 @@ mod tests {
             class Image(_ImageRequired, _ImageKeys, total=False):
                 pass
 
+
+            class ItemText(TypedDict):
+                type: Literal["text"]
+
+            Item: TypeAlias = Union["ItemText", "DoneResponse"]
+
             #: A kind.
             #: `c`: The last.
             Kind: TypeAlias = Literal["a", "b", "c"]
@@ -273,6 +284,12 @@ mod tests {
               class: number;
               "x-y"?: boolean;
             }
+
+            export interface ItemText {
+              type: "text";
+            }
+
+            export type Item = ItemText | DoneResponse;
 
             /**
              * A kind.

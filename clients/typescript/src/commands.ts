@@ -140,6 +140,16 @@ export abstract class Commands {
 
   // Tools and commands
 
+  /** The settings in use, and the keys of those that can be changed. */
+  getSettings() {
+    return this.request({ type: "get_settings" });
+  }
+
+  /** Changes a setting for this process; with `null` the files count again. */
+  setSetting(key: string, value: Fields<"set_setting">["value"]) {
+    return this.request({ type: "set_setting", key, value });
+  }
+
   /** All tools: those of tiller, of extensions and of this client. */
   getTools() {
     return this.request({ type: "get_tools" });

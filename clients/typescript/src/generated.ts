@@ -345,18 +345,8 @@ export interface BlockThinking {
   redacted?: boolean;
 }
 
-export interface BlockToolCall {
-  type: "toolCall";
-  id: string;
-  name: string;
-  arguments: { [key: string]: unknown };
-  /** Why the arguments could not be parsed; `arguments` is empty then. */
-  argumentsError?: string;
-  thoughtSignature?: string;
-}
-
 /** A content block. */
-export type Block = BlockText | BlockImage | BlockThinking | BlockToolCall;
+export type Block = BlockText | BlockImage | BlockThinking | ToolCallBlock;
 
 /** `fork` under the name that xcsh uses. */
 export interface BranchCommand {
@@ -505,6 +495,8 @@ export type ClientLine =
   | GetCommandsCommand
   | GetAvailableCommandsCommand
   | ReloadCommand
+  | GetSettingsCommand
+  | SetSettingCommand
   | GetToolsCommand
   | SetActiveToolsCommand
   | GetDiagnosticsCommand
@@ -613,9 +605,6 @@ export interface CompactResponse {
   cut?: Cut;
 }
 
-/** xcsh has other ways to compact a conversation; this is ours. */
-export type CompactionAction = "context-full";
-
 /** A compaction has ended. */
 export interface CompactionEndEvent {
   type: "compaction_end";
@@ -624,7 +613,7 @@ export interface CompactionEndEvent {
    * Without a result the conversation is unchanged. It is `null` then, and absent at
    * level `pi-delta`.
    */
-  result?: CompactionResult | null;
+  result?: CompactionResult;
   aborted: boolean;
   /** The run that did not fit is continued. */
   willRetry: boolean;
@@ -839,16 +828,23 @@ export interface DraftPhase {
 /** The data of `get_entries`. */
 export interface EntriesData {
   /** As in the session's file, in the order they were written. */
-  entries: Json[];
+  entries: { [key: string]: unknown }[];
   /** The current entry; `null` in an empty session. */
   leafId: string | null;
+  /**
+   * How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+   * or after `maxFrameBytes`.
+   */
+  total?: number;
+  /** The `offset` of the next page; absent on the last one. */
+  nextOffset?: number;
 }
 
 /** An entry that is not a message was appended to the session. */
 export interface EntryAppendedEvent {
   type: "entry_appended";
   /** As in the session's file. */
-  entry: Json;
+  entry: { [key: string]: unknown };
   /**
    * The number of the record: 1 for the first, then one more each time. With `sequence` of
    * `hello` only.
@@ -1244,6 +1240,10 @@ export interface GetAvailableModelsCommand {
   type: "get_available_models";
   /** Any JSON value. The response has the same. */
   id?: unknown;
+  /** How many items come before the first one of the response. By default 0. */
+  offset?: number;
+  /** The maximum number of items. */
+  limit?: number;
 }
 
 /** The response to a `get_available_models` that has succeeded. */
@@ -1398,6 +1398,10 @@ export interface GetDiagnosticsResponse {
 export interface GetEntries {
   /** Only the entries after the one with this id. */
   since?: string;
+  /** How many of them come before the first one of the response. By default 0. */
+  offset?: number;
+  /** The maximum number of entries. */
+  limit?: number;
 }
 
 /** The session's entries in the order they were written. */
@@ -1407,6 +1411,10 @@ export interface GetEntriesCommand {
   id?: unknown;
   /** Only the entries after the one with this id. */
   since?: string;
+  /** How many of them come before the first one of the response. By default 0. */
+  offset?: number;
+  /** The maximum number of entries. */
+  limit?: number;
 }
 
 /** The response to a `get_entries` that has succeeded. */
@@ -1578,6 +1586,10 @@ export interface GetMessagesCommand {
   type: "get_messages";
   /** Any JSON value. The response has the same. */
   id?: unknown;
+  /** How many items come before the first one of the response. By default 0. */
+  offset?: number;
+  /** The maximum number of items. */
+  limit?: number;
 }
 
 /** The same in pages. */
@@ -1710,6 +1722,32 @@ export interface GetSessionStatsResponse {
   id?: unknown;
   success: true;
   data: StatsData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
+/** The settings in use, and which of them `set_setting` can change. */
+export interface GetSettingsCommand {
+  type: "get_settings";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+}
+
+/** The response to a `get_settings` that has succeeded. */
+export interface GetSettingsResponse {
+  type: "response";
+  command: "get_settings";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: SettingsData;
   /**
    * The number of the record: 1 for the first, then one more each time. With `sequence` of
    * `hello` only.
@@ -1887,7 +1925,7 @@ export interface HostTool {
   name: string;
   description: string;
   /** A JSON Schema of the arguments. Calls that do not match it are not sent to the client. */
-  parameters: unknown;
+  parameters: { [key: string]: unknown };
   /** The name is reserved, but the tool is not offered to the model. */
   hidden?: boolean;
   /** The client's time limit in milliseconds; by default there is none. */
@@ -1993,16 +2031,13 @@ export interface IntegrationsData {
 /** Whether steering waits for the tools of a turn or interrupts them. */
 export type InterruptMode = "immediate" | "wait";
 
-/**
- * A JSON value as text. The server writes it as it was spelled; a client that reads it gets the
- * spelling of `serde_json`.
- */
+/** Any JSON value. */
 export type Json = unknown;
 
 /** The data of `get_last_assistant_text`. */
 export interface LastTextData {
   /** The text of the newest answer. If there is none it is `null`, and absent at level `xcsh`. */
-  text?: string | null;
+  text: string | null;
 }
 
 /**
@@ -2061,6 +2096,13 @@ export interface LimitsData {
 /** Limits on the lines of a client. */
 export interface LineLimits {
   lineBytes: number;
+}
+
+export interface ListRange {
+  /** How many items come before the first one of the response. By default 0. */
+  offset?: number;
+  /** The maximum number of items. */
+  limit?: number;
 }
 
 export interface ListSessions {
@@ -2281,14 +2323,14 @@ export interface MessageStepThinkingEnd {
   content: string;
 }
 
-/** With deltas it names the call. */
+/** It names the call at level `pi-delta`, and elsewhere without `partial`. */
 export interface MessageStepToolcallStart {
   type: "toolcall_start";
   /** The message after this step. With snapshots only. */
   partial?: Message;
   contentIndex: number;
-  id?: string;
-  toolName?: string;
+  id: string;
+  toolName: string;
 }
 
 /** A part of the arguments' JSON text. */
@@ -2306,10 +2348,10 @@ export interface MessageStepToolcallEnd {
   /** The message after this step. With snapshots only. */
   partial?: Message;
   contentIndex: number;
-  toolCall: toolCall;
+  toolCall: ToolCallBlock;
 }
 
-/** One step of a growing answer. `content_index` is the position of its block in the content. */
+/** One step of a growing answer. `contentIndex` is the position of its block in the content. */
 export type MessageStep =
   | MessageStepTextStart
   | MessageStepTextDelta
@@ -2344,6 +2386,13 @@ export interface MessageUpdateEvent {
 export interface MessagesData {
   /** The conversation as the model sees it. */
   messages: Message[];
+  /**
+   * How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+   * or after `maxFrameBytes`.
+   */
+  total?: number;
+  /** The `offset` of the next page; absent on the last one. */
+  nextOffset?: number;
 }
 
 /** The data of `get_messages_page`. */
@@ -2396,6 +2445,13 @@ export type ModelConnectionState = "no_provider" | "connected" | "auth_error";
 /** The data of `get_available_models`. */
 export interface ModelsData {
   models: Model[];
+  /**
+   * How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+   * or after `maxFrameBytes`.
+   */
+  total?: number;
+  /** The `offset` of the next page; absent on the last one. */
+  nextOffset?: number;
 }
 
 /** Continues from another entry of this session. */
@@ -2495,14 +2551,6 @@ export type Notice =
   | NoticeSetTitle
   | NoticeSetEditorText;
 
-/** A tool as the model sees it. */
-export interface OfferedTool {
-  name: string;
-  description: string;
-  /** A JSON Schema of the arguments. */
-  parameters: unknown;
-}
-
 /** A task that is not done. */
 export interface OpenTodo {
   id: string;
@@ -2548,10 +2596,8 @@ export interface Prompt {
 }
 
 /**
- * Sends the agent a user message. Answered at once with a [`Disposition`]; the run follows
+ * Sends the agent a user message. Answered at once with its disposition; the run follows
  * as events.
- *
- * [`Disposition`]: crate::Disposition
  */
 export interface PromptCommand {
   type: "prompt";
@@ -2806,22 +2852,6 @@ export interface RemoveQueuedResponse {
   cut?: Cut;
 }
 
-/** The one response to a command. */
-export interface Response {
-  /** As in the command; absent if it had none. */
-  id?: Json;
-  type: ResponseKind;
-  /** The command's name as the client wrote it, or `parse`. */
-  command: string;
-  success: boolean;
-  /** On success, if the command returns something; may be `null`. */
-  data?: Json;
-  /** On refusal, a text for people. */
-  error?: string;
-}
-
-export type ResponseKind = "response";
-
 /** A rule as in its file, and as sent to clients. */
 export interface Rule {
   /** The file's name without its extension. */
@@ -2950,6 +2980,8 @@ export type ServerLine =
   | GetCommandsResponse
   | GetAvailableCommandsResponse
   | ReloadResponse
+  | GetSettingsResponse
+  | SetSettingResponse
   | GetToolsResponse
   | SetActiveToolsResponse
   | GetDiagnosticsResponse
@@ -3012,6 +3044,8 @@ export type ServerResponse =
   | GetCommandsResponse
   | GetAvailableCommandsResponse
   | ReloadResponse
+  | GetSettingsResponse
+  | SetSettingResponse
   | GetToolsResponse
   | SetActiveToolsResponse
   | GetDiagnosticsResponse
@@ -3430,6 +3464,43 @@ export interface SetSessionNameResponse {
   cut?: Cut;
 }
 
+export interface SetSetting {
+  /** Its key, such as `retry.maxRetries`. */
+  key: string;
+  /** The new value. `null` removes an earlier change: the files count again. */
+  value?: unknown;
+}
+
+/** Changes a setting for this process. No file is written. */
+export interface SetSettingCommand {
+  type: "set_setting";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+  /** Its key, such as `retry.maxRetries`. */
+  key: string;
+  /** The new value. `null` removes an earlier change: the files count again. */
+  value?: unknown;
+}
+
+/** The response to a `set_setting` that has succeeded. */
+export interface SetSettingResponse {
+  type: "response";
+  command: "set_setting";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: SettingData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
 /** How many steering messages are sent at once. */
 export interface SetSteeringModeCommand {
   type: "set_steering_mode";
@@ -3517,10 +3588,27 @@ export interface SetTodosResponse {
   cut?: Cut;
 }
 
+/** The data of the response to `set_setting`. */
+export interface SettingData {
+  key: string;
+  /** The value in use now. */
+  value: unknown;
+}
+
+/** The data of the response to `get_settings`. */
+export interface SettingsData {
+  /** The settings in use, in the form of a settings file, with the defaults. */
+  settings: { [key: string]: unknown };
+  /** The settings that were changed for this process, by key. */
+  changed: { [key: string]: unknown };
+  /** The keys that `set_setting` can change. */
+  changeable: string[];
+}
+
 /** The data of `get_state`. */
 export interface StateData {
   /** `null` if there is no model; a placeholder at level `pi-delta`. */
-  model: Model | null;
+  model: Model;
   thinkingLevel: ThinkingLevel;
   /** A run is in progress, or may start at any moment. */
   isStreaming: boolean;
@@ -3796,12 +3884,13 @@ export interface TokenTotals {
   total: number;
 }
 
-/** A tool call of the model. */
-export interface ToolCall {
+/** A tool call of the model, as a content block. */
+export interface ToolCallBlock {
+  type: "toolCall";
   id: string;
   name: string;
   arguments: { [key: string]: unknown };
-  /** Why the arguments could not be parsed; `arguments` is empty then. */
+  /** Why the arguments could not be parsed. At level `pi-delta` only. */
   argumentsError?: string;
   thoughtSignature?: string;
 }
@@ -3873,7 +3962,7 @@ export interface ToolInfo {
   name: string;
   description: string;
   /** A JSON Schema of the arguments. */
-  parameters: unknown;
+  parameters: { [key: string]: unknown };
   source: ToolSource;
   /** The model is offered the tool. */
   isActive: boolean;
@@ -3927,7 +4016,7 @@ export interface TreeData {
 /** An entry and those that follow it. */
 export interface TreeNode {
   /** As in the session's file. */
-  entry: Json;
+  entry: { [key: string]: unknown };
   children: TreeNode[];
   label?: string;
   /** When the label was set, as ISO time. */
@@ -3983,7 +4072,7 @@ export interface TurnStartEvent {
   cut?: Cut;
 }
 
-/** Names one queued message, by one of the two ids. */
+/** A queued message and what replaces its text and its images. */
 export interface UpdateQueued {
   queueId?: string;
   /** If several queued messages have it, the first one is meant. */
@@ -4027,7 +4116,7 @@ export interface UpdateQueuedResponse {
 
 /**
  * Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
- * `cache_write_1h` part of `cache_write`.
+ * `cacheWrite1h` part of `cacheWrite`.
  */
 export interface Usage {
   input: number;
@@ -4063,13 +4152,3 @@ export interface UserMessage {
  * `followUp`: It is queued as by `follow_up`.
  */
 export type WhenBusy = "steer" | "followUp";
-
-/** A tool call of the model, as a content block. */
-export interface toolCall {
-  id: string;
-  name: string;
-  arguments: { [key: string]: unknown };
-  /** Why the arguments could not be parsed. At level `pi-delta` only. */
-  argumentsError?: string;
-  thoughtSignature?: string;
-}

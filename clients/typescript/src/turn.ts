@@ -19,8 +19,7 @@ export interface MessageOptions {
 
 /** How a turn sends further messages. */
 export interface MessageSender {
-  steer(message: string, options?: MessageOptions): Turn;
-  followUp(message: string, options?: MessageOptions): Turn;
+  prompt(message: string, options?: MessageOptions & { whenBusy?: "steer" | "followUp" }): Turn;
 }
 
 /** What a turn needs of its client. */
@@ -122,14 +121,20 @@ export class Turn implements AsyncIterable<Event> {
     if (!this.done) await connection.request({ type: "abort" }, { timeoutMs });
   }
 
-  /** Sends a message that the model gets after the tools of the current turn. */
+  /**
+   * Sends a message that the model gets after the tools of the current turn. If the run has ended
+   * meanwhile, the message starts another one.
+   */
   steer(message: string, options?: MessageOptions): Turn {
-    return this.#context.sender.steer(message, options);
+    return this.#context.sender.prompt(message, { ...options, whenBusy: "steer" });
   }
 
-  /** Sends a message that the model gets when the run would otherwise end. */
+  /**
+   * Sends a message that the model gets when the run would otherwise end. If the run has ended
+   * meanwhile, the message starts another one.
+   */
   followUp(message: string, options?: MessageOptions): Turn {
-    return this.#context.sender.followUp(message, options);
+    return this.#context.sender.prompt(message, { ...options, whenBusy: "followUp" });
   }
 
   /** @internal Takes an event of the connection. */

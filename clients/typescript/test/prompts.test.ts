@@ -193,6 +193,15 @@ test("a steering message gets its own events", async () => {
   assert.equal((await turn.result(WAIT)).check().text, "Brief.");
 });
 
+test("a message after the end of a run starts another", async () => {
+  await using place = await Place.make();
+  const tiller = await place.client("say One.\n\nsay Two.\n\nsay Three.\n");
+  const turn = tiller.prompt("First");
+  (await turn.result(WAIT)).check();
+  assert.equal((await turn.followUp("Second").result(WAIT)).text, "Two.");
+  assert.equal((await turn.steer("Third").result(WAIT)).text, "Three.");
+});
+
 test("a follow-up gets only its own events", async () => {
   await using place = await Place.make();
   const { gate, turn } = await gated(place, "call gate {}\n\nsay First.\n\nsay Second.\n");
@@ -202,7 +211,7 @@ test("a follow-up gets only its own events", async () => {
   const first = await turn.result(WAIT);
   assert.deepEqual([first.record.clientMessageId, first.text], ["mine", "First."]);
   assert.deepEqual(await all(later.textStream()), ["Second."]);
-  assert.equal((await later.result(WAIT)).record.command, "follow_up");
+  assert.equal((await later.result(WAIT)).record.command, "prompt");
 });
 
 test("a prompt can be queued", async () => {

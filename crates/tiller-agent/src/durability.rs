@@ -25,6 +25,14 @@ impl Durability {
         }
     }
 
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Run => "run",
+            Durability::Entry => "entry",
+            Durability::Os => "os",
+        }
+    }
+
     /// Whether to sync after appending an entry and before announcing it.
     pub fn syncs_after_entry(self, is_user_message: bool) -> bool {
         match self {
@@ -48,6 +56,7 @@ mod tests {
     fn durability_says_when_to_sync() {
         let syncs = |name: &str| {
             let durability = Durability::read(name).unwrap();
+            assert_eq!(durability.name(), name);
             let after_entry = [true, false].map(|is_user| durability.syncs_after_entry(is_user));
             (after_entry, durability.syncs_after_run())
         };

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
 use tiller_protocol::data::{
     AvailableCommandsData, BashData, ChangeData, ClearedQueuesData, CommandsData, CycledLevelData,
     CycledModelData, EntriesData, ExportData, ForkMessagesData, IntegrationsData, LastTextData,
@@ -11,10 +12,11 @@ use tiller_protocol::data::{
 use tiller_protocol::{
     ActiveToolsData, AutoSetting, Bash, Capabilities, Command, Compact, CompactionResult,
     DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml, GetEntries, GetEvents, GetRecord,
-    InterruptMode, Limits, LimitsData, ListSessions, Model, NewSession, PageFields, QueueData,
-    QueueMode, QueuedMessageData, QueuedTarget, RecordPiece, SetActiveTools, SetInterruptMode,
-    SetLabel, SetModel, SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos, SwitchSession,
-    ThinkingLevel, ToolsData, UpdateQueued,
+    InterruptMode, Limits, LimitsData, ListRange, ListSessions, Model, NewSession, PageFields,
+    QueueData, QueueMode, QueuedMessageData, QueuedTarget, RecordPiece, SetActiveTools,
+    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    SetThinkingLevel, SetTodos, SettingData, SettingsData, SwitchSession, ThinkingLevel, ToolsData,
+    UpdateQueued,
 };
 
 use crate::{Client, ClientError};
@@ -77,8 +79,8 @@ commands! {
 
     /// The model, the modes, the session and what is in progress.
     get_state() -> StateData<'static> = Command::GetState;
-    /// The conversation as the model sees it.
-    get_messages() -> MessagesData<'static> = Command::GetMessages;
+    /// The conversation as the model sees it, or a page of it.
+    get_messages(range: ListRange) -> MessagesData<'static> = Command::GetMessages(range);
     /// The same in pages.
     get_messages_page(page: PageFields) -> MessagesPageData<'static> =
         Command::GetMessagesPage(page);
@@ -102,8 +104,9 @@ commands! {
         Command::SetModel(SetModel { provider: provider.into(), model_id: model_id.into() });
     /// Selects the next model of the list, if there is another.
     cycle_model() -> Option<CycledModelData<'static>> = Command::CycleModel;
-    /// The models that can be selected.
-    get_available_models() -> ModelsData<'static> = Command::GetAvailableModels;
+    /// The models that can be selected, or a page of them.
+    get_available_models(range: ListRange) -> ModelsData<'static> =
+        Command::GetAvailableModels(range);
     /// The connections of tiller: the current model, and other services.
     get_integrations() -> IntegrationsData<'static> = Command::GetIntegrations;
     /// Selects a thinking level.
@@ -116,6 +119,11 @@ commands! {
 
     // Tools, shell commands and files
 
+    /// The settings in use, and which of them can be changed.
+    get_settings() -> SettingsData<'static> = Command::GetSettings;
+    /// Changes a setting for the process; with `None` the files count again.
+    set_setting(key: impl Into<String>, value: Option<Value>) -> SettingData<'static> =
+        Command::SetSetting(SetSetting { key: key.into(), value });
     /// All tools, with those that the model is offered.
     get_tools() -> ToolsData<'static> = Command::GetTools;
     /// Selects the tools that the model is offered from the next request on.
@@ -157,9 +165,8 @@ commands! {
     get_fork_messages() -> ForkMessagesData = Command::GetForkMessages;
     /// `get_fork_messages` under the name that xcsh uses.
     get_branch_messages() -> ForkMessagesData = Command::GetBranchMessages;
-    /// The session's entries in the order they were written, after the one with this id.
-    get_entries(since: Option<String>) -> EntriesData<'static> =
-        Command::GetEntries(GetEntries { since });
+    /// The session's entries in the order they were written: all, or a part.
+    get_entries(request: GetEntries) -> EntriesData<'static> = Command::GetEntries(request);
     /// The session's entries as a tree.
     get_tree() -> TreeData<'static> = Command::GetTree;
     /// The stored sessions, newest first.

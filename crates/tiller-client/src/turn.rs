@@ -3,8 +3,8 @@
 use std::fmt;
 
 use tiller_protocol::{
-    Command, Disposition, PromptReason, PromptStatus, QueuedMessageData, QueuedTarget,
-    TextAndImages, Usage,
+    Command, Disposition, Prompt, PromptReason, PromptStatus, QueuedMessageData, QueuedTarget,
+    TextAndImages, Usage, WhenBusy,
 };
 use tokio::sync::oneshot;
 
@@ -132,16 +132,24 @@ impl Turn {
         self.requester.request(Command::Abort).await
     }
 
-    /// Sends a message that the model gets after the tools of the current turn. It has a result of
-    /// its own; dropping the returned value does not remove the message.
+    /// Sends a message that the model gets after the tools of the current turn. If the run has ended
+    /// meanwhile, the message starts another one. It has a result of its own; dropping the returned
+    /// value does not remove the message.
     pub async fn steer(&self, message: impl Into<TextAndImages>) -> Result<Turn, ClientError> {
-        self.requester.start_turn(Command::Steer(message.into())).await
+        self.send(message.into(), WhenBusy::Steer).await
     }
 
-    /// Sends a message that the model gets when the run would otherwise end. It has a result of its
-    /// own; dropping the returned value does not remove the message.
+    /// Sends a message that the model gets when the run would otherwise end. If the run has ended
+    /// meanwhile, the message starts another one. It has a result of its own; dropping the returned
+    /// value does not remove the message.
     pub async fn follow_up(&self, message: impl Into<TextAndImages>) -> Result<Turn, ClientError> {
-        self.requester.start_turn(Command::FollowUp(message.into())).await
+        self.send(message.into(), WhenBusy::FollowUp).await
+    }
+
+    async fn send(&self, text: TextAndImages, when_busy: WhenBusy) -> Result<Turn, ClientError> {
+        let TextAndImages { message, images, client_message_id } = text;
+        let prompt = Prompt { message, images, when_busy, client_message_id };
+        self.requester.start_turn(Command::Prompt(prompt)).await
     }
 
     async fn finish(&mut self) -> Result<&PromptResult, ClientError> {

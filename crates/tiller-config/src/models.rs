@@ -59,7 +59,7 @@ pub struct Models {
     /// Problems in `models.json`.
     problems: Vec<String>,
     /// The user's thinking level for single models, by full name.
-    thinking: HashMap<String, ThinkingLevel>,
+    thinking: BTreeMap<String, ThinkingLevel>,
 }
 
 struct Builtin {
@@ -97,7 +97,7 @@ impl Models {
             interceptor: None,
             scope: Vec::new(),
             problems: Vec::new(),
-            thinking: HashMap::new(),
+            thinking: BTreeMap::new(),
         };
         models.apply_settings(settings);
         models

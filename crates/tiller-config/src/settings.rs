@@ -4,20 +4,21 @@
 //! defaults, and a test compares the two. Files are only read, never written, so unknown content
 //! stays.
 
+mod extensions;
 mod file;
 mod layers;
-mod extensions;
+mod overrides;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use tiller_agent::compaction::ContextLimits;
 use tiller_agent::durability::Durability;
@@ -33,12 +34,13 @@ pub use extensions::{
 };
 pub use file::read_file;
 pub use layers::{Layers, PathBases, Scope, merge_layers, resolve};
+pub use overrides::{SettingError, SettingKey, SettingOverrides};
 
 use crate::credentials::key_names;
 use crate::models::glob::matches;
 
 /// The settings tiller uses, with defaults filled in.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
     /// Provider of the default model of new sessions.
@@ -49,8 +51,8 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub default_thinking_level: ThinkingLevel,
     /// Thinking levels of single models, by `provider/id`.
-    #[schemars(with = "HashMap<String, String>")]
-    pub model_thinking_levels: HashMap<String, ThinkingLevel>,
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub model_thinking_levels: BTreeMap<String, ThinkingLevel>,
     /// Thinking tokens per level.
     pub thinking_budgets: ThinkingBudgets,
     /// Patterns of the models to cycle through; empty means all. `--models` takes precedence.
@@ -100,7 +102,7 @@ pub struct Settings {
     pub packages: Vec<Package>,
     /// Permissions of single extensions, by the name of their file, folder or package, or by path;
     /// names and paths may be patterns. A project cannot allow what the user forbids.
-    pub extension_settings: HashMap<String, ExtensionSettings>,
+    pub extension_settings: BTreeMap<String, ExtensionSettings>,
     /// Whether an extension that cannot run inside tiller may run in a separate `node` or `bun`
     /// process. If either file says no, it may not.
     pub extension_sidecars: bool,
@@ -182,7 +184,7 @@ pub struct CompactionSettings {
     #[serde(deserialize_with = "tokens")]
     pub keep_recent_tokens: u64,
     /// Other numbers for single models, by `provider/id`.
-    pub model_overrides: HashMap<String, CompactionOverride>,
+    pub model_overrides: BTreeMap<String, CompactionOverride>,
 }
 
 /// Compaction settings of one model.
@@ -190,10 +192,10 @@ pub struct CompactionSettings {
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct CompactionOverride {
     /// Replaces `reserveTokens`.
-    #[serde(deserialize_with = "some_tokens")]
+    #[serde(deserialize_with = "some_tokens", skip_serializing_if = "Option::is_none")]
     pub reserve_tokens: Option<u64>,
     /// Replaces `keepRecentTokens`.
-    #[serde(deserialize_with = "some_tokens")]
+    #[serde(deserialize_with = "some_tokens", skip_serializing_if = "Option::is_none")]
     pub keep_recent_tokens: Option<u64>,
 }
 
@@ -203,7 +205,7 @@ impl Default for CompactionSettings {
             enabled: true,
             reserve_tokens: 16_384,
             keep_recent_tokens: 20_000,
-            model_overrides: HashMap::new(),
+            model_overrides: BTreeMap::new(),
         }
     }
 }
@@ -234,12 +236,12 @@ impl Default for BranchSummarySettings {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, expecting = "an object")]
 pub struct SessionSettings {
     /// What a power failure may cost: `run` (the default; at most the work of the current run),
     /// `entry` (nothing that was announced) or `os` (the operating system decides).
-    #[serde(deserialize_with = "durability")]
+    #[serde(serialize_with = "durability_name", deserialize_with = "durability")]
     #[schemars(with = "String")]
     pub durability: Durability,
 }
@@ -366,7 +368,7 @@ impl Default for Settings {
             default_provider: None,
             default_model: None,
             default_thinking_level: ThinkingLevel::Medium,
-            model_thinking_levels: HashMap::new(),
+            model_thinking_levels: BTreeMap::new(),
             thinking_budgets: ThinkingBudgets::default(),
             enabled_models: Vec::new(),
             steering_mode: QueueMode::OneAtATime,
@@ -388,7 +390,7 @@ impl Default for Settings {
             prompts: Vec::new(),
             extensions: Vec::new(),
             packages: Vec::new(),
-            extension_settings: HashMap::new(),
+            extension_settings: BTreeMap::new(),
             extension_sidecars: true,
             todo: TodoSettings::default(),
             tasks: TasksSettings::default(),
@@ -406,6 +408,14 @@ impl Settings {
         Layers { user, ..Layers::default() }.settings()
     }
 
+    /// The values of all keys. Unknown content of the files is left out.
+    pub fn to_json(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(values)) => values,
+            _ => unreachable!("settings serialize to an object"),
+        }
+    }
+
     /// The shell of the tools, which withholds provider keys from commands.
     pub fn shell(&self) -> Shell {
         let withheld = key_names().filter(|name| !self.tools.passes(name)).map(str::to_owned);
@@ -420,6 +430,10 @@ impl Settings {
     pub fn resize(&self) -> Resize {
         if self.images.auto_resize { Resize::ToFit } else { Resize::Never }
     }
+}
+
+fn durability_name<S: Serializer>(value: &Durability, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
 }
 
 fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durability, D::Error> {

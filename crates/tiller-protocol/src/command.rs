@@ -73,10 +73,8 @@ macro_rules! commands {
 
 commands! {
     listed {
-        /// Sends the agent a user message. Answered at once with a [`Disposition`]; the run follows
+        /// Sends the agent a user message. Answered at once with its disposition; the run follows
         /// as events.
-        ///
-        /// [`Disposition`]: crate::Disposition
         "prompt" => Prompt(Prompt),
         /// Queues a message to be sent as soon as the tools of the current turn are done.
         "steer" => Steer(TextAndImages),
@@ -101,7 +99,12 @@ commands! {
         /// The model, the modes, the session and what is in progress.
         "get_state" => GetState,
         /// The conversation as the model sees it.
-        "get_messages" => GetMessages,
+        "get_messages" => GetMessages(ListRange) {
+            /// How many items come before the first one of the response. By default 0.
+            #[serde(skip_serializing_if = "is_default")] pub offset: Option<usize>,
+            /// The maximum number of items.
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
+        },
         /// The same in pages.
         "get_messages_page" => GetMessagesPage(PageFields) {
             /// The `nextCursor` of an earlier response.
@@ -123,7 +126,7 @@ commands! {
         /// Selects the next model of the list. Answered with `null` if there is no other.
         "cycle_model" => CycleModel,
         /// The models that can be selected.
-        "get_available_models" => GetAvailableModels,
+        "get_available_models" => GetAvailableModels(ListRange),
         /// The connections of tiller: the current model, and other services.
         "get_integrations" => GetIntegrations,
         /// Selects a thinking level.
@@ -183,6 +186,10 @@ commands! {
         "get_entries" => GetEntries(GetEntries) {
             /// Only the entries after the one with this id.
             #[serde(skip_serializing_if = "is_default")] pub since: Option<String>,
+            /// How many of them come before the first one of the response. By default 0.
+            #[serde(skip_serializing_if = "is_default")] pub offset: Option<usize>,
+            /// The maximum number of entries.
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
         },
         /// The session's entries as a tree.
         "get_tree" => GetTree,
@@ -210,6 +217,15 @@ commands! {
         "get_available_commands" => GetAvailableCommands,
         /// Reads settings, skills, templates and context files again.
         "reload" => Reload,
+        /// The settings in use, and which of them `set_setting` can change.
+        "get_settings" => GetSettings,
+        /// Changes a setting for this process. No file is written.
+        "set_setting" => SetSetting(SetSetting) {
+            /// Its key, such as `retry.maxRetries`.
+            pub key: String,
+            /// The new value. `null` removes an earlier change: the files count again.
+            #[serde(skip_serializing_if = "is_default")] pub value: Option<Value>,
+        },
         /// All tools, with those that the model is offered.
         "get_tools" => GetTools,
         /// Selects the tools that the model is offered from the next request on.
@@ -317,13 +333,14 @@ impl Command {
             Command::UpdateQueued(update) => update.check(name),
             Command::RemoveQueued(target) => target.check(name),
             Command::SetLimits(limits) => limits.check().map_err(|why| Refusal::invalid(name, why)),
-            Command::Hello(hello) => match hello.max_frame_bytes {
-                Some(..MIN_FRAME_BYTES) => Err(Refusal::invalid(
-                    name,
-                    format!("field `maxFrameBytes`: expected at least {MIN_FRAME_BYTES}"),
-                )),
-                _ => Ok(()),
-            },
+            Command::Hello(hello) => {
+                check_least(name, "maxFrameBytes", hello.max_frame_bytes, MIN_FRAME_BYTES)
+            }
+            Command::GetMessages(ListRange { limit, .. })
+            | Command::GetAvailableModels(ListRange { limit, .. })
+            | Command::GetEntries(GetEntries { limit, .. }) => {
+                check_least(name, "limit", *limit, 1)
+            }
             Command::SetHostTools(tools) => tools.check(name),
             Command::HostToolUpdate(update) => update.check(name),
             Command::HostToolResult(result) => result.check(name),
@@ -373,6 +390,30 @@ impl<'de> Deserialize<'de> for Command {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let request = Request::parse(text.get()).map_err(D::Error::custom)?;
         request.command.map_err(|refusal| D::Error::custom(refusal.error))
+    }
+}
+
+impl ListRange {
+    /// The whole list.
+    pub const ALL: ListRange = ListRange { offset: None, limit: None };
+}
+
+impl GetEntries {
+    /// All entries.
+    pub const ALL: GetEntries = GetEntries { since: None, offset: None, limit: None };
+}
+
+fn check_least(
+    command: &str,
+    field: &str,
+    value: Option<usize>,
+    least: usize,
+) -> Result<(), Refusal> {
+    match value {
+        Some(value) if value < least => {
+            Err(Refusal::invalid(command, format!("field `{field}`: expected at least {least}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct CompactionResult<'a> {
     pub tokens_before: u64,
     pub estimated_tokens_after: u64,
     /// The tokens of the requests for the summary. At level `pi-delta` only.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The files involved, or details from an extension that wrote the summary.

@@ -35,7 +35,8 @@ pub use work::{BashData, ClearedQueuesData, HostToolsData, TodosData};
 
 use crate::compaction::CompactionResult;
 use crate::inspection::{
-    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, ToolsData,
+    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, SettingData,
+    SettingsData, ToolsData,
 };
 use crate::queue::{QueueData, QueuedMessageData};
 use crate::replay::{EventsData, RecordPiece};
@@ -109,6 +110,8 @@ pub const RESPONSES: &[(&str, ResponseData)] = &[
     ("get_commands", ResponseData::Always(of::<CommandsData>)),
     ("get_available_commands", ResponseData::Always(of::<AvailableCommandsData>)),
     ("reload", ResponseData::Always(of::<ReloadData<'_>>)),
+    ("get_settings", ResponseData::Always(of::<SettingsData<'_>>)),
+    ("set_setting", ResponseData::Always(of::<SettingData<'_>>)),
     ("get_tools", ResponseData::Always(of::<ToolsData<'_>>)),
     ("set_active_tools", ResponseData::Always(of::<ActiveToolsData>)),
     ("get_diagnostics", ResponseData::Always(of::<DiagnosticsData<'_>>)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tiller_agent::arguments::check_schema;
 use tiller_agent::message::Block;
 use tiller_agent::provider::ToolSpec;
@@ -30,6 +30,7 @@ pub struct HostTool {
     pub description: String,
     /// A JSON Schema of the arguments. Calls that do not match it are not sent to the client.
     #[serde(default)]
+    #[schemars(with = "Map<String, Value>")]
     pub parameters: Value,
     /// The name is reserved, but the tool is not offered to the model.
     #[serde(

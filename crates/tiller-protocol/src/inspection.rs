@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tiller_agent::limits::Limits;
 
 use crate::{Level, Stream, ToolUpdates};
@@ -28,6 +28,7 @@ pub struct ToolInfo<'a> {
     pub name: Cow<'a, str>,
     pub description: Cow<'a, str>,
     /// A JSON Schema of the arguments.
+    #[schemars(with = "Map<String, Value>")]
     pub parameters: Cow<'a, Value>,
     pub source: ToolSource,
     /// The model is offered the tool.
@@ -48,6 +49,25 @@ pub enum ToolSource {
 pub struct ActiveToolsData {
     /// The names of the tools that the model is offered now, in their order.
     pub tools: Vec<String>,
+}
+
+/// The data of the response to `get_settings`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingsData<'a> {
+    /// The settings in use, in the form of a settings file, with the defaults.
+    pub settings: Map<String, Value>,
+    /// The settings that were changed for this process, by key.
+    pub changed: Map<String, Value>,
+    /// The keys that `set_setting` can change.
+    pub changeable: Vec<Cow<'a, str>>,
+}
+
+/// The data of the response to `set_setting`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingData<'a> {
+    pub key: Cow<'a, str>,
+    /// The value in use now.
+    pub value: Value,
 }
 
 /// The data of the response to `get_diagnostics`.

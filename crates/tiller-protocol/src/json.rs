@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 /// spelling of `serde_json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = "Any JSON value.")]
 pub struct Json<'a>(#[schemars(with = "Value")] Cow<'a, RawValue>);
 
 impl Json<'_> {

@@ -52,16 +52,16 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{
     AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
-    GetRecord, Hello, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields, SetActiveTools,
-    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos,
-    SwitchSession,
+    GetRecord, Hello, ListRange, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields,
+    SetActiveTools, SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    SetThinkingLevel, SetTodos, SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
 pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use inspection::{
     ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
-    SequenceInfo, ToolInfo, ToolSource, ToolsData,
+    SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
 };
 pub use json::Json;
 pub use message::{

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tiller_agent::message::{
     self as agent, Arguments, BashExecution, Block, BranchSummary, CompactionSummary,
     CustomMessage, StopReason, ToolCall, UnixMs, UserMessage, plain_number,
@@ -85,7 +85,7 @@ pub struct AssistantMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_model: Option<Cow<'a, str>>,
     /// The provider's own stop reason. At level `pi-delta` only.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_stop_reason: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +94,11 @@ pub struct AssistantMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_hint: Option<Cow<'a, str>>,
     /// The requested thinking level. At level `pi-delta` only.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<Cow<'a, str>>,
     /// From the request to the end of the answer. At level `pi-delta` only.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -119,13 +119,13 @@ pub struct ToolResultMessage<'a> {
     pub usage: Option<Usage>,
     pub timestamp: UnixMs,
     /// How long the tool ran. At level `pi-delta` only, and only if it ran.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
 /// Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
-/// `cache_write_1h` part of `cache_write`.
+/// `cacheWrite1h` part of `cacheWrite`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -138,7 +138,7 @@ pub struct Usage {
     #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
     /// At level `pi-delta` only, and always there.
-    #[schemars(extend("x-level" = "pi-delta", "x-always" = true))]
+    #[schemars(extend("x-levels" = ["pi-delta"], "x-required" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
@@ -158,7 +158,7 @@ pub struct UsageCost {
     #[serde(serialize_with = "plain_number")]
     pub total: f64,
     /// The provider reported the total. At level `pi-delta` only, and always there.
-    #[schemars(extend("x-level" = "pi-delta", "x-always" = true))]
+    #[schemars(extend("x-levels" = ["pi-delta"], "x-required" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_from_provider: Option<bool>,
 }
@@ -166,16 +166,28 @@ pub struct UsageCost {
 /// A tool call of the model, as a content block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "toolCall", rename_all = "camelCase")]
+#[schemars(rename = "ToolCallBlock", transform = require_type)]
 pub struct ToolCallBlock<'a> {
     pub id: Cow<'a, str>,
     pub name: Cow<'a, str>,
     pub arguments: Cow<'a, Arguments>,
     /// Why the arguments could not be parsed. At level `pi-delta` only.
-    #[schemars(extend("x-level" = "pi-delta"))]
+    #[schemars(extend("x-levels" = ["pi-delta"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments_error: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<Cow<'a, str>>,
+}
+
+/// Adds the `type` that serde writes first; schemars leaves it out.
+fn require_type(schema: &mut Schema) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        let tag = json!({ "type": "string", "const": "toolCall" });
+        properties.shift_insert(0, "type".to_owned(), tag);
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.insert(0, json!("type"));
+    }
 }
 
 /// The assistant message without its content.

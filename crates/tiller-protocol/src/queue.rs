@@ -47,6 +47,7 @@ pub struct QueuedMessageData {
 /// Names one queued message, by one of the two ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("oneOf" = [{ "required": ["queueId"] }, { "required": ["clientMessageId"] }]))]
 pub struct QueuedTarget {
     #[serde(skip_serializing_if = "is_default")]
     pub queue_id: Option<String>,
@@ -55,6 +56,7 @@ pub struct QueuedTarget {
     pub client_message_id: Option<String>,
 }
 
+/// A queued message and what replaces its text and its images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateQueued {

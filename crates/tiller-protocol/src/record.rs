@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tiller_agent::compaction::Reason;
 use tiller_agent::dialog::UiRequest;
 use tiller_agent::limits::LimitName;
@@ -32,6 +33,7 @@ macro_rules! records {
         #[serde(tag = "type", rename_all_fields = "camelCase")]
         pub enum Record<'a> {
             /// The first record at level `xcsh`, and only there.
+            #[schemars(extend("x-levels" = ["xcsh"]))]
             #[serde(rename = "ready")]
             Ready {
                 /// The version of tiller.
@@ -80,6 +82,7 @@ records! {
             client_message_id: Option<Cow<'a, str>>,
         },
         /// The answer grows by one step.
+        #[schemars(extend("anyOf" = [{ "required": ["usage"] }, { "required": ["message"] }]))]
         "message_update" => MessageUpdate {
             /// The tokens counted so far. With deltas only.
             #[serde(skip_serializing_if = "Option::is_none")] usage: Option<Usage>,
@@ -96,6 +99,7 @@ records! {
             args: Cow<'a, Arguments>,
         },
         /// Intermediate output of a tool.
+        #[schemars(extend("anyOf" = [{ "required": ["partialResult"] }, { "required": ["delta"] }]))]
         "tool_execution_update" => ToolExecutionUpdate {
             tool_call_id: Cow<'a, str>,
             tool_name: Cow<'a, str>,
@@ -115,7 +119,7 @@ records! {
             result: Cow<'a, ToolOutput>,
             is_error: bool,
             /// How long the tool ran. At level `pi-delta` only, and only if it ran.
-            #[schemars(extend("x-level" = "pi-delta"))]
+            #[schemars(extend("x-levels" = ["pi-delta"]))]
             #[serde(skip_serializing_if = "Option::is_none")] duration_ms: Option<u64>,
         },
         /// The client is to run one of its tools and to answer with `host_tool_result`.
@@ -139,6 +143,7 @@ records! {
             reason: Reason,
             /// Without a result the conversation is unchanged. It is `null` then, and absent at
             /// level `pi-delta`.
+            #[schemars(extend("x-required" = ["pi", "xcsh"], "x-nullable" = ["pi", "xcsh"]))]
             #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
             result: Option<Option<CompactionResult<'a>>>,
             aborted: bool,
@@ -147,8 +152,10 @@ records! {
             #[serde(skip_serializing_if = "Option::is_none")] error_message: Option<Cow<'a, str>>,
         },
         /// An automatic compaction starts, at level `xcsh`.
+        #[schemars(extend("x-levels" = ["xcsh"]))]
         "auto_compaction_start" => AutoCompactionStart { reason: Reason, action: CompactionAction },
         /// An automatic compaction has ended, at level `xcsh`.
+        #[schemars(extend("x-levels" = ["xcsh"]))]
         "auto_compaction_end" => AutoCompactionEnd {
             action: CompactionAction,
             /// Without a result the conversation is unchanged.
@@ -206,6 +213,7 @@ records! {
         /// An entry that is not a message was appended to the session.
         "entry_appended" => EntryAppended {
             /// As in the session's file.
+            #[schemars(with = "Map<String, Value>")]
             entry: Json<'a>,
         },
         /// The model stopped although these tasks are open. It is reminded, and another run follows.
@@ -283,13 +291,13 @@ records! {
         "thinking_level_changed" => ThinkingLevelChanged {
             level: ThinkingLevel,
             /// The same, at level `xcsh`.
-            #[schemars(extend("x-level" = "xcsh"))]
+            #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
             #[serde(skip_serializing_if = "Option::is_none")] thinking_level: Option<ThinkingLevel>,
         },
     }
 }
 
-/// One step of a growing answer. `content_index` is the position of its block in the content.
+/// One step of a growing answer. `contentIndex` is the position of its block in the content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageStep<'a> {
     #[serde(flatten)]
@@ -326,12 +334,14 @@ pub enum Step<'a> {
         content_index: usize,
         content: Cow<'a, str>,
     },
-    /// With deltas it names the call.
+    /// It names the call at level `pi-delta`, and elsewhere without `partial`.
     #[serde(rename = "toolcall_start")]
     CallStart {
         content_index: usize,
+        #[schemars(extend("x-required" = ["pi-delta"]))]
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Cow<'a, str>>,
+        #[schemars(extend("x-required" = ["pi-delta"]))]
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_name: Option<Cow<'a, str>>,
     },

@@ -5,6 +5,8 @@
 //! response has a definition of its own: `GetStateCommand`, `AgentEndEvent`, `GetStateResponse`. A
 //! record may have fields that the schema does not name; clients ignore them.
 
+mod marks;
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -12,14 +14,10 @@ use serde_json::{Map, Value, json};
 use crate::data::{RESPONSES, ResponseData};
 use crate::{Command, Level, Record, Stamp};
 
-/// Marks a field that only one level writes.
-const LEVEL_MARK: &str = "x-level";
-/// Marks such a field that is always written there.
-const ALWAYS_MARK: &str = "x-always";
-/// Events of level `xcsh` only.
-const XCSH_EVENTS: [&str; 3] = ["ready", "auto_compaction_start", "auto_compaction_end"];
-/// Optional fields whose `null` is not the same as their absence.
-const NULLABLE: [(&str, &str); 2] = [("CompactionEndEvent", "result"), ("LastTextData", "text")];
+use self::marks::Marks;
+
+/// The definitions that all others belong to.
+const ROOTS: [&str; 2] = ["ClientLine", "ServerLine"];
 
 const HASHES: &str = include_str!("schema/hashes.txt");
 
@@ -31,29 +29,36 @@ pub fn hash(level: Level) -> &'static str {
 
 /// The schema of all lines at a level.
 pub fn schema(level: Level) -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut generator = settings.into_generator();
-    let mut definitions = Map::new();
-    let commands = commands(&mut generator, &mut definitions);
-    let records = records(&mut generator, level, &mut definitions);
-    definitions.insert("ClientLine".to_owned(), any_of("Any line of a client.", &commands));
-    definitions.insert("ServerLine".to_owned(), any_of("Any line of tiller.", &records));
-    for (name, definition) in generator.take_definitions(true) {
-        definitions.insert(name, definition);
-    }
-    for (name, definition) in &mut definitions {
-        forbid_null(name, definition);
-        apply_level(definition, level);
-    }
-    definitions.sort_keys();
+    let definitions = definitions(level).expect("the marks of our own types are valid");
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("The protocol of tiller at level {}", level.name()),
         "description": "A client writes `ClientLine`s and reads `ServerLine`s, one JSON object per \
                         line. Ignore records and fields that are not described here.",
-        "oneOf": [{ "$ref": "#/$defs/ClientLine" }, { "$ref": "#/$defs/ServerLine" }],
+        "oneOf": ROOTS.map(|name| json!({ "$ref": format!("#/$defs/{name}") })),
         "$defs": definitions,
     })
+}
+
+/// The definitions of all lines at a level and of everything in them, by name.
+fn definitions(level: Level) -> Result<Map<String, Value>, String> {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings.into_generator();
+    let mut definitions = Map::new();
+    let commands = commands(&mut generator, &mut definitions);
+    let records = records(&mut generator, level, &mut definitions)?;
+    definitions.insert("ClientLine".to_owned(), any_of("Any line of a client.", &commands));
+    definitions.insert("ServerLine".to_owned(), any_of("Any line of tiller.", &records));
+    for (name, definition) in generator.take_definitions(true) {
+        definitions.insert(name, definition);
+    }
+    share_tool_call(&mut definitions);
+    for (name, definition) in &mut definitions {
+        marks::apply(definition, level).map_err(|why| format!("{name}: {why}"))?;
+    }
+    remove_unused(&mut definitions);
+    definitions.sort_keys();
+    Ok(definitions)
 }
 
 /// The schema of a level as it is printed and kept in files.
@@ -88,7 +93,7 @@ fn records(
     generator: &mut SchemaGenerator,
     level: Level,
     definitions: &mut Map<String, Value>,
-) -> Vec<String> {
+) -> Result<Vec<String>, String> {
     let stamp = definition::<Stamp>(generator);
     let schema = definition::<Record<'static>>(generator);
     let mut names = Vec::new();
@@ -100,11 +105,15 @@ fn records(
         definitions.insert(name.clone(), definition);
         names.push(name);
     };
-    for event in variants(&schema).iter().filter(|variant| !kind(variant).is_empty()) {
-        let kind = kind(event);
-        let is_elsewhere = level != Level::Xcsh && XCSH_EVENTS.contains(&&*kind);
-        if kind != "response" && !is_elsewhere {
-            define(format!("{}Event", pascal(&kind)), event.clone());
+    for mut event in variants(&schema) {
+        let kind = kind(&event);
+        // Responses have no name of their own; they follow.
+        if kind.is_empty() || kind == "response" {
+            continue;
+        }
+        let marks = event.as_object_mut().map_or(Ok(Marks::default()), Marks::take);
+        if marks.map_err(|why| format!("{kind}: {why}"))?.are_written_at(level) {
+            define(format!("{}Event", pascal(&kind)), event);
         }
     }
     for (command, data) in RESPONSES {
@@ -119,7 +128,7 @@ fn records(
         define(format!("{}Response", pascal(command)), response(command, data));
     }
     define("RefusalResponse".to_owned(), refusal());
-    names
+    Ok(names)
 }
 
 fn response(command: &str, data: Option<Value>) -> Value {
@@ -196,69 +205,47 @@ fn require(schema: &mut Value, name: &str) {
     }
 }
 
-/// Removes fields of other levels, everywhere in the schema.
-fn apply_level(schema: &mut Value, level: Level) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| apply_level(item, level)),
-        Value::Object(fields) => {
-            let mut always = Vec::new();
-            if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-                properties.retain(|_, property| {
-                    property.get(LEVEL_MARK).is_none_or(|only| *only == level.name())
-                });
-                for (name, property) in properties {
-                    let Some(property) = property.as_object_mut() else { continue };
-                    property.shift_remove(LEVEL_MARK);
-                    if property.shift_remove(ALWAYS_MARK).is_some() {
-                        always.push(name.clone());
-                    }
-                }
-            }
-            fields.values_mut().for_each(|field| apply_level(field, level));
-            always.iter().for_each(|name| require(schema, name));
-        }
-        _ => {}
+/// A tool call among the blocks of a message is the same object as the `toolCall` of an update: both
+/// refer to one definition.
+fn share_tool_call(definitions: &mut Map<String, Value>) {
+    let Some(Value::Array(blocks)) = definitions.get_mut("Block").map(|block| &mut block["oneOf"])
+    else {
+        return;
+    };
+    if let Some(block) = blocks.iter_mut().find(|block| kind(block) == "toolCall") {
+        *block = json!({ "$ref": "#/$defs/ToolCallBlock" });
     }
 }
 
-/// An optional field is absent, not `null`.
-fn forbid_null(name: &str, schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| forbid_null(name, item)),
-        Value::Object(fields) => {
-            let required = fields.get("required").cloned().unwrap_or_default();
-            let is_required = |field: &str| {
-                required.as_array().is_some_and(|all| all.iter().any(|one| one == field))
-            };
-            if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-                for (field, property) in properties {
-                    if !is_required(field) && !NULLABLE.contains(&(name, field)) {
-                        without_null(property);
-                    }
-                }
+/// Removes the definitions that no line refers to: types of fields that another level writes.
+fn remove_unused(definitions: &mut Map<String, Value>) {
+    let mut used: Vec<String> = ROOTS.map(str::to_owned).to_vec();
+    let mut next = 0;
+    while let Some(name) = used.get(next) {
+        let mut found = Vec::new();
+        definitions.get(name).inspect(|definition| references(definition, &mut found));
+        for name in found {
+            if !used.contains(&name) {
+                used.push(name);
             }
-            fields.values_mut().for_each(|field| forbid_null(name, field));
         }
-        _ => {}
+        next += 1;
     }
+    definitions.retain(|name, _| used.contains(name));
 }
 
-fn without_null(property: &mut Value) {
-    let Some(fields) = property.as_object_mut() else { return };
-    if let Some(Value::Array(types)) = fields.get_mut("type") {
-        types.retain(|kind| kind != "null");
-        if let [single] = &**types {
-            let single = single.clone();
-            fields.insert("type".to_owned(), single);
+/// The names of the definitions that a schema refers to.
+fn references(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Object(fields) => {
+            let reference = fields.get("$ref").and_then(Value::as_str);
+            found.extend(
+                reference.and_then(|path| path.strip_prefix("#/$defs/")).map(str::to_owned),
+            );
+            fields.values().for_each(|field| references(field, found));
         }
-    }
-    if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
-        choices.retain(|choice| choice["type"] != "null");
-        if let [Value::Object(single)] = &**choices {
-            let single = single.clone();
-            fields.shift_remove("anyOf");
-            fields.extend(single);
-        }
+        _ => {}
     }
 }
 

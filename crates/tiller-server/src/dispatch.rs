@@ -137,7 +137,7 @@ fn handle(
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),
         Command::SetInterruptMode(body) => handlers::queue::set_interrupt_mode(state, body.mode),
         Command::GetState => handlers::get_state::get_state(state, level),
-        Command::GetMessages => handlers::get_state::get_messages(state, level),
+        Command::GetMessages(range) => handlers::get_state::get_messages(state, &format, &range),
         Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
         Command::GetLastAssistantText => handlers::get_state::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
@@ -158,7 +158,9 @@ fn handle(
             handlers::model::set_model(state, &body.provider, &body.model_id)
         }
         Command::CycleModel => handlers::model::cycle_model(state),
-        Command::GetAvailableModels => handlers::model::get_available_models(state),
+        Command::GetAvailableModels(range) => {
+            handlers::model::get_available_models(state, &format, &range)
+        }
         Command::GetIntegrations => handlers::model::get_integrations(state),
         Command::SetThinkingLevel(body) => handlers::thinking::set_level(state, body.level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
@@ -179,12 +181,14 @@ fn handle(
         Command::GetForkMessages | Command::GetBranchMessages => {
             handlers::tree::get_fork_messages(state)
         }
-        Command::GetEntries(body) => handlers::tree::get_entries(state, body.since.as_deref()),
+        Command::GetEntries(request) => handlers::tree::get_entries(state, &format, &request),
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(options) => handlers::session::list(state, label, options),
         Command::GetCommands => handlers::resources::get_commands(state),
         Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),
+        Command::GetSettings => handlers::settings::get_settings(state),
+        Command::SetSetting(change) => handlers::settings::set_setting(state, level, change),
         Command::GetTools => handlers::tools::get_tools(state),
         Command::SetActiveTools(body) => handlers::tools::set_active_tools(state, body.tools),
         Command::GetDiagnostics => handlers::diagnostics::get_diagnostics(state),

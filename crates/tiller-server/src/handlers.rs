@@ -18,6 +18,7 @@ pub(super) mod replay;
 pub(super) mod resources;
 pub(super) mod retry;
 pub(super) mod session;
+pub(super) mod settings;
 pub(super) mod stats;
 pub(super) mod thinking;
 pub(super) mod todos;

@@ -15,13 +15,12 @@ use tiller_agent::stream_rules::RuleSet;
 use tiller_agent::tool::ToolSet;
 use tiller_config::project::{ExtensionPaths, Project, Resources};
 use tiller_config::prompt::SystemPrompt;
-use tiller_config::settings::Settings;
+use tiller_config::settings::{SettingError, SettingKey, SettingOverrides, Settings};
 use tiller_protocol::data::ReloadData;
 use tiller_protocol::{Reply, Request};
 
 use crate::extensions::find::{Discovery, find};
 use crate::extensions::flags::ExtensionFlags;
-use crate::modes::ClientModes;
 use crate::requester::Requester;
 use crate::server::Input;
 use crate::state::SessionState;
@@ -30,8 +29,12 @@ use crate::transition::{self, TransitionEvent, TrustDecision};
 
 pub(crate) struct ProjectState {
     project: Project,
+    /// The settings of the files.
+    files: Settings,
+    /// What clients have changed of them, for this process.
+    overrides: SettingOverrides,
+    /// The settings in use: both together.
     settings: Settings,
-    modes: ClientModes,
     resources: Option<Arc<Resources>>,
     prompt: Option<SystemPrompt>,
     /// Which commands wait for a load.
@@ -91,8 +94,9 @@ impl ProjectState {
     ) -> ProjectState {
         ProjectState {
             project,
+            files: settings.clone(),
+            overrides: SettingOverrides::default(),
             settings,
-            modes: ClientModes::default(),
             resources: None,
             prompt: None,
             waiting: HoldBack::NoCommand,
@@ -106,12 +110,14 @@ impl ProjectState {
         &self.settings
     }
 
-    pub(super) fn modes(&self) -> &ClientModes {
-        &self.modes
+    /// The settings that clients have changed.
+    pub(crate) fn setting_overrides(&self) -> &SettingOverrides {
+        &self.overrides
     }
 
-    pub(super) fn modes_mut(&mut self) -> &mut ClientModes {
-        &mut self.modes
+    /// Whether the command line selects the models to cycle through.
+    pub(crate) fn has_own_models(&self) -> bool {
+        self.project.has_own_models()
     }
 
     /// Whether any command waits for a load.
@@ -355,7 +361,7 @@ pub(crate) fn reload(state: &mut SessionState, requester: Requester) {
 /// Stores the result of a load, and continues what waited for it.
 pub(super) fn loaded(state: &mut SessionState, mut loaded: ResourcesLoaded) {
     if let Some(settings) = state.project.finish_load(&mut loaded) {
-        apply_settings(state, settings, matches!(loaded.reason, LoadReason::Reload(_)));
+        use_files(state, settings, matches!(loaded.reason, LoadReason::Reload(_)));
     }
     let ResourcesLoaded { reason, extensions, .. } = loaded;
     match reason {
@@ -387,17 +393,37 @@ pub(super) fn answer_reload(state: &mut SessionState, requester: Requester) {
     state.respond_to(requester, Ok(()), || reply, || Value::Null);
 }
 
-/// Applies settings that were read again. Modes that the client has set stay, unless a reload
-/// changes the setting itself.
-fn apply_settings(state: &mut SessionState, settings: Settings, is_reload: bool) {
-    let before = std::mem::replace(&mut state.project.settings, settings);
-    let project = &mut state.project;
-    if is_reload {
-        project.modes.forget_changed(&before, &project.settings);
+/// Changes a setting for this process, or makes it follow the files again.
+pub(crate) fn set_setting(
+    state: &mut SessionState,
+    key: SettingKey,
+    value: Option<Value>,
+) -> Result<(), SettingError> {
+    match value {
+        Some(value) => state.project.overrides.set(key, value)?,
+        None => state.project.overrides.remove(key),
     }
+    update_settings(state);
+    Ok(())
+}
+
+/// Uses files that were read again. What clients have changed stays, unless a reload finds another
+/// value in the files.
+fn use_files(state: &mut SessionState, files: Settings, is_reload: bool) {
+    let project = &mut state.project;
+    let before = std::mem::replace(&mut project.files, files);
+    if is_reload {
+        project.overrides.forget_changed(&before, &project.files);
+    }
+    update_settings(state);
+}
+
+fn update_settings(state: &mut SessionState) {
+    let project = &mut state.project;
+    let settings = project.overrides.apply(&project.files);
+    let before = std::mem::replace(&mut project.settings, settings);
     state.models.registry_mut().apply_settings(&project.settings);
-    if before.enabled_models != project.settings.enabled_models && !project.project.has_own_models()
-    {
+    if before.enabled_models != project.settings.enabled_models && !project.has_own_models() {
         state.models.resolve_scope(&project.settings, &mut project.diagnostics);
     }
     if state.workspace.apply_settings(&project.settings) {

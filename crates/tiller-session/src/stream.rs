@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -15,6 +14,7 @@ use crate::error::Error;
 use crate::head::Kind;
 use crate::log::Reader;
 use crate::message_line;
+use crate::page::{Page, PageRange, PageSpace};
 use crate::session::Session;
 use crate::tree::Index;
 
@@ -22,10 +22,20 @@ impl Session {
     /// Writes the array of all entries in file order, or of those after `since` (`get_entries`).
     /// Each is its raw line; lines that are not JSON are left out.
     pub fn write_entries(&self, since: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
+        self.write_entries_page(since, PageRange::ALL, out).map(|_| ())
+    }
+
+    /// Writes a part of that array.
+    pub fn write_entries_page(
+        &self,
+        since: Option<&str>,
+        range: PageRange,
+        out: &mut dyn Write,
+    ) -> Result<Page, Error> {
         let tree = self.tree();
         match since {
-            Some(id) => self.write_list(tree.after(self.find(id)?), out),
-            None => self.write_list(tree.all(), out),
+            Some(id) => self.write_list(tree.after(self.find(id)?), range, out),
+            None => self.write_list(tree.all(), range, out),
         }
     }
 
@@ -35,27 +45,30 @@ impl Session {
             Some(id) => Some(self.find(id)?),
             None => self.tree().leaf(),
         };
-        self.write_list(self.tree().path(to).into_iter(), out)
+        self.write_list(self.tree().path(to).into_iter(), PageRange::ALL, out).map(|_| ())
     }
 
     /// Writes the array of messages in the context (`get_messages`). A stored message is written as
     /// it is in the file, with unknown fields, unless it contains xcsh's image addresses or has a
     /// role that only xcsh's clients know.
     pub fn write_messages(&self, out: &mut dyn Write) -> Result<(), Error> {
-        self.write_messages_with(out, |_| None)
+        self.write_messages_page(PageRange::ALL, out, |_| None).map(|_| ())
     }
 
-    /// Like `write_messages`. `edited` returns another text for a message, or None to leave it
-    /// unchanged.
-    pub fn write_messages_with(
+    /// Writes a part of that array. `edited` returns another text for a message, or None to leave
+    /// it unchanged. A message that cannot be read is counted and left out.
+    pub fn write_messages_page(
         &self,
+        range: PageRange,
         out: &mut dyn Write,
         edited: impl Fn(&RawValue) -> Option<Box<RawValue>>,
-    ) -> Result<(), Error> {
+    ) -> Result<Page, Error> {
         let tree = self.tree();
         let mut reader = self.log().reader();
-        let mut list = List::begin(out);
-        for item in context::project(tree, tree.leaf()).items {
+        let items = context::project(tree, tree.leaf()).items;
+        let mut list = List::begin(range, out);
+        let mut end = range.offset;
+        for item in items.iter().skip(range.offset).take(range.limit) {
             let kind = tree.kind(item.index);
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
             let line = reader.text(tree.at(item.index)).map_err(self.read_error())?;
@@ -65,11 +78,11 @@ impl Session {
                 && !blobs::may_be_in(&line)
                 && let Ok(message) = message_line::raw_inner(&line)
             {
-                match edited(message) {
-                    Some(edited) => list.item(&edited),
-                    None => list.item(message),
+                let edited = edited(message);
+                let message = edited.as_deref().unwrap_or(message);
+                if !list.item(message.get()).map_err(Error::Output)? {
+                    break;
                 }
-                .map_err(Error::Output)?;
             } else if let Ok(mut message) = self.message(kind, &line) {
                 if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
                     message_line::replace_content(&mut message, content);
@@ -77,10 +90,15 @@ impl Session {
                 let message = serde_json::value::to_raw_value(&message).map_err(io::Error::from);
                 let message = message.map_err(Error::Output)?;
                 let edited = edited(&message);
-                list.item(edited.as_deref().unwrap_or(&message)).map_err(Error::Output)?;
+                let message = edited.as_deref().unwrap_or(&message);
+                if !list.item(message.get()).map_err(Error::Output)? {
+                    break;
+                }
             }
+            end += 1;
         }
-        list.end().map_err(Error::Output)
+        list.end().map_err(Error::Output)?;
+        Ok(Page::before(end, items.len()))
     }
 
     /// Writes the array of roots with all descendants (`get_tree`). A long session is a deep tree,
@@ -122,18 +140,24 @@ impl Session {
 
     fn write_list(
         &self,
-        entries: impl Iterator<Item = Index>,
+        entries: impl Iterator<Item = Index> + Clone,
+        range: PageRange,
         out: &mut dyn Write,
-    ) -> Result<(), Error> {
+    ) -> Result<Page, Error> {
         let mut reader = self.log().reader();
-        let mut list = List::begin(out);
-        for index in entries.filter(|&index| self.tree().kind(index) != Kind::Damaged) {
+        let entries = entries.filter(|&index| self.tree().kind(index) != Kind::Damaged);
+        let mut list = List::begin(range, out);
+        let mut end = range.offset;
+        for index in entries.clone().skip(range.offset).take(range.limit) {
             let line = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-            if message_line::check_json(&line).is_ok() {
-                list.text(&line).map_err(Error::Output)?;
+            let is_readable = message_line::check_json(&line).is_ok();
+            if is_readable && !list.item(&line).map_err(Error::Output)? {
+                break;
             }
+            end += 1;
         }
-        list.end().map_err(Error::Output)
+        list.end().map_err(Error::Output)?;
+        Ok(Page::before(end, entries.count()))
     }
 
     /// The text of an entry. None for a damaged line, whose children are still written.
@@ -180,32 +204,27 @@ impl Session {
     }
 }
 
-/// A JSON array being written.
+/// A JSON array being written, or a page of it.
 struct List<'a> {
     out: &'a mut dyn Write,
     lead: &'static str,
+    space: PageSpace,
 }
 
 impl<'a> List<'a> {
-    fn begin(out: &'a mut dyn Write) -> List<'a> {
-        List { out, lead: "[" }
+    fn begin(range: PageRange, out: &'a mut dyn Write) -> List<'a> {
+        List { out, lead: "[", space: PageSpace::new(range) }
     }
 
-    fn item(&mut self, value: &(impl Serialize + ?Sized)) -> io::Result<()> {
-        self.lead()?;
-        serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)
-    }
-
-    /// Writes an item that is already JSON.
-    fn text(&mut self, json: &str) -> io::Result<()> {
-        self.lead()?;
-        self.out.write_all(json.as_bytes())
-    }
-
-    fn lead(&mut self) -> io::Result<()> {
+    /// Writes an item, which is JSON text, if it is still on the page. Returns whether it is.
+    fn item(&mut self, json: &str) -> io::Result<bool> {
+        if !self.space.take(json.len()) {
+            return Ok(false);
+        }
         self.out.write_all(self.lead.as_bytes())?;
         self.lead = ",";
-        Ok(())
+        self.out.write_all(json.as_bytes())?;
+        Ok(true)
     }
 
     fn end(self) -> io::Result<()> {

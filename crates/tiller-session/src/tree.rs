@@ -253,12 +253,15 @@ impl Tree {
     }
 
     /// All entries, in file order.
-    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Index> + use<> {
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Index> + Clone + use<> {
         (0..self.nodes.len()).map(Index::of)
     }
 
     /// The entries after this one, in file order.
-    pub(crate) fn after(&self, index: Index) -> impl DoubleEndedIterator<Item = Index> + use<> {
+    pub(crate) fn after(
+        &self,
+        index: Index,
+    ) -> impl DoubleEndedIterator<Item = Index> + Clone + use<> {
         (index.position() + 1..self.nodes.len()).map(Index::of)
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{NOW, in_dir, reopen, say, show_context, show_problems, snapshot};
 use expect_test::{Expect, expect};
 use tiller_agent::message::Message;
-use tiller_session::{Session, SessionId, check};
+use tiller_session::{Page, PageRange, Session, SessionId, check};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)
@@ -237,6 +237,41 @@ fn entries_are_returned_unchanged() {
         assert_eq!(String::from_utf8(out).unwrap(), format!("[{}]", lines[at + 1..].join(",")));
         let unknown = session.write_entries(Some("zzz"), &mut Vec::new());
         assert_eq!(unknown.unwrap_err().to_string(), "Entry not found: zzz");
+    }
+}
+
+/// Pages of any size follow each other without a gap.
+#[test]
+fn pages_make_up_the_list() {
+    type WritePage<'a> = &'a dyn Fn(PageRange, &mut Vec<u8>) -> Page;
+    for name in ["pi-0.80.2.jsonl", "pi-0.87.1.jsonl", "xcsh.jsonl"] {
+        let session = Session::open_read_only(&sample(name)).unwrap();
+        let entries: WritePage<'_> =
+            &|range, out| session.write_entries_page(None, range, out).unwrap();
+        let messages: WritePage<'_> =
+            &|range, out| session.write_messages_page(range, out, |_| None).unwrap();
+        for write in [entries, messages] {
+            let read = |range: PageRange| {
+                let mut out = Vec::new();
+                let page = write(range, &mut out);
+                (serde_json::from_slice::<Vec<serde_json::Value>>(&out).unwrap(), page)
+            };
+            let (all, whole) = read(PageRange::ALL);
+            assert_eq!((whole.total, whole.next), (all.len(), None));
+            for (limit, max_bytes) in [(1, usize::MAX), (3, usize::MAX), (usize::MAX, 700), (2, 0)]
+            {
+                let mut paged = Vec::new();
+                let mut next = Some(0);
+                while let Some(offset) = next {
+                    let (items, page) = read(PageRange { offset, limit, max_bytes });
+                    assert!((1..=limit).contains(&items.len()), "{name}: {} items", items.len());
+                    assert_eq!(page.total, all.len());
+                    paged.extend(items);
+                    next = page.next;
+                }
+                assert_eq!(paged, all, "{name} in pages of {limit} items and {max_bytes} bytes");
+            }
+        }
     }
 }
 

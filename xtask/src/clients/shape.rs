@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// Keywords that say nothing about the shape. Extensions (`x-…`) do not, either.
+/// Keywords that say nothing about the shape.
 const NOTES: &[&str] = &["description", "title", "default", "format", "minimum", "maximum"];
 
 /// A definition of the schema.
@@ -152,7 +152,12 @@ fn variants(schema: &Map<String, Value>) -> Result<Vec<Variant>, String> {
     let lists = ["oneOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
     let variant =
         |schema: &Value| Ok(Variant { note: note(schema).to_owned(), shape: shape(schema)? });
-    lists.flatten().map(variant).collect()
+    lists.flatten().filter(|schema| !is_condition(schema)).map(variant).collect()
+}
+
+/// Whether a schema only says which optional fields must be there. Types cannot say that.
+fn is_condition(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|keywords| keywords.keys().eq(["required"]))
 }
 
 /// A union; values that are all literal are one list of values.
@@ -180,7 +185,7 @@ fn reference(target: &Value) -> Result<String, String> {
 }
 
 fn is_note(key: &str) -> bool {
-    NOTES.contains(&key) || key.starts_with("x-")
+    NOTES.contains(&key)
 }
 
 fn refuse_others(keys: &[&str]) -> Result<(), String> {

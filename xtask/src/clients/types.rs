@@ -90,8 +90,16 @@ impl Flattener<'_> {
                 Shape::Map(Box::new(self.hoist(&format!("{name}Value"), "", items)?))
             }
             Shape::Union(variants) if is_object(variants) => {
-                let whole = Object { fields: Vec::new(), base: None, choices: variants.clone() };
-                self.hoist_object(name, note, &whole)?
+                // What has a definition has a name already.
+                let (defined, choices): (Vec<_>, Vec<_>) = variants
+                    .iter()
+                    .cloned()
+                    .partition(|variant| matches!(variant.shape, Shape::Reference(_)));
+                let whole = Object { fields: Vec::new(), base: None, choices };
+                match self.hoist_object(name, note, &whole)? {
+                    Shape::Union(own) => Shape::Union([own, defined].concat()),
+                    other => other,
+                }
             }
             Shape::Union(variants) => {
                 let hoist = |variant: &Variant| {

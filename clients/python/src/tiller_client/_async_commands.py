@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from .media import Image, image_blocks
 from .types import (
@@ -25,6 +25,7 @@ from .types import (
     ForkMessagesData,
     HostToolsData,
     IntegrationsData,
+    InterruptMode,
     LastTextData,
     LimitsData,
     MessagesData,
@@ -32,12 +33,16 @@ from .types import (
     Model,
     ModelsData,
     QueueData,
+    QueueMode,
     QueuedMessageData,
     RecordPiece,
     ReloadData,
     SessionsData,
+    SettingData,
+    SettingsData,
     StateData,
     StatsData,
+    ThinkingLevel,
     ThinkingLevelsData,
     TodosData,
     ToolsData,
@@ -45,9 +50,6 @@ from .types import (
 )
 
 T = TypeVar("T")
-ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
-QueueMode = Literal["all", "one-at-a-time"]
-InterruptMode = Literal["wait", "immediate"]
 Path = str | os.PathLike[str]
 
 
@@ -244,6 +246,16 @@ class AsyncCommands:
     async def get_available_thinking_levels(self) -> ThinkingLevelsData:
         """The thinking levels of the model."""
         return await self._ask(ThinkingLevelsData, {"type": "get_available_thinking_levels"})
+
+    # Settings
+
+    async def get_settings(self) -> SettingsData:
+        """The settings in use, and the keys of those that can be changed."""
+        return await self._ask(SettingsData, {"type": "get_settings"})
+
+    async def set_setting(self, key: str, value: object) -> SettingData:
+        """Changes a setting for this process. With None the settings files count again."""
+        return await self._ask(SettingData, {"type": "set_setting", "key": key, "value": value})
 
     # Tools, skills and templates
 

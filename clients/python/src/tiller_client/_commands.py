@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from .media import Image, image_blocks
 from .types import (
@@ -28,6 +28,7 @@ from .types import (
     ForkMessagesData,
     HostToolsData,
     IntegrationsData,
+    InterruptMode,
     LastTextData,
     LimitsData,
     MessagesData,
@@ -35,12 +36,16 @@ from .types import (
     Model,
     ModelsData,
     QueueData,
+    QueueMode,
     QueuedMessageData,
     RecordPiece,
     ReloadData,
     SessionsData,
+    SettingData,
+    SettingsData,
     StateData,
     StatsData,
+    ThinkingLevel,
     ThinkingLevelsData,
     TodosData,
     ToolsData,
@@ -48,9 +53,6 @@ from .types import (
 )
 
 T = TypeVar("T")
-ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
-QueueMode = Literal["all", "one-at-a-time"]
-InterruptMode = Literal["wait", "immediate"]
 Path = str | os.PathLike[str]
 
 
@@ -247,6 +249,16 @@ class Commands:
     def get_available_thinking_levels(self) -> ThinkingLevelsData:
         """The thinking levels of the model."""
         return self._ask(ThinkingLevelsData, {"type": "get_available_thinking_levels"})
+
+    # Settings
+
+    def get_settings(self) -> SettingsData:
+        """The settings in use, and the keys of those that can be changed."""
+        return self._ask(SettingsData, {"type": "get_settings"})
+
+    def set_setting(self, key: str, value: object) -> SettingData:
+        """Changes a setting for this process. With None the settings files count again."""
+        return self._ask(SettingData, {"type": "set_setting", "key": key, "value": value})
 
     # Tools, skills and templates
 

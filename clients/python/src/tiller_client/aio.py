@@ -108,12 +108,18 @@ class AsyncTurn:
             await self._client.abort()
 
     def steer(self, message: str, *, images: Sequence[Image] | None = None) -> AsyncTurn:
-        """Sends a message that the model gets after the tools of the current turn."""
-        return self._client.steer(message, images=images)
+        """Sends a message that the model gets after the tools of the current turn.
+
+        If the run has ended meanwhile, the message starts another one.
+        """
+        return self._client.prompt(message, images=images, when_busy="steer")
 
     def follow_up(self, message: str, *, images: Sequence[Image] | None = None) -> AsyncTurn:
-        """Sends a message that the model gets when the run would otherwise end."""
-        return self._client.follow_up(message, images=images)
+        """Sends a message that the model gets when the run would otherwise end.
+
+        If the run has ended meanwhile, the message starts another one.
+        """
+        return self._client.prompt(message, images=images, when_busy="followUp")
 
 
 class AsyncEventStream:
@@ -225,7 +231,7 @@ class AsyncClient(AsyncCommands):
         try:
             data: object = await self.request(HELLO, timeout=self._start_timeout)
             self._server = read_as(HelloData, data, "hello")
-            check_hello(cast("dict[str, object]", data))
+            check_hello(self._server)
             self._add_tools(self._first_tools)
             await self._tools_accepted()
         except BaseException:

@@ -99,12 +99,18 @@ class Turn:
             self._client.abort()
 
     def steer(self, message: str, *, images: Sequence[Image] | None = None) -> Turn:
-        """Sends a message that the model gets after the tools of the current turn."""
-        return self._client.steer(message, images=images)
+        """Sends a message that the model gets after the tools of the current turn.
+
+        If the run has ended meanwhile, the message starts another one.
+        """
+        return self._client.prompt(message, images=images, when_busy="steer")
 
     def follow_up(self, message: str, *, images: Sequence[Image] | None = None) -> Turn:
-        """Sends a message that the model gets when the run would otherwise end."""
-        return self._client.follow_up(message, images=images)
+        """Sends a message that the model gets when the run would otherwise end.
+
+        If the run has ended meanwhile, the message starts another one.
+        """
+        return self._client.prompt(message, images=images, when_busy="followUp")
 
 
 class EventStream:
@@ -162,7 +168,7 @@ class Client(Commands):
         try:
             data: object = self.request(HELLO, timeout=start_timeout)
             self._server = read_as(HelloData, data, "hello")
-            check_hello(data if isinstance(data, dict) else {})
+            check_hello(self._server)
             self._add_tools(registry(tools))
         except BaseException:
             self.close()

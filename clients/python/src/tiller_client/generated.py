@@ -413,21 +413,8 @@ class BlockThinking(_BlockThinkingRequired, total=False):
     #: The provider hid the text; only the signature carries meaning.
     redacted: bool
 
-
-class _BlockToolCallRequired(TypedDict):
-    type: Literal["toolCall"]
-    id: str
-    name: str
-    arguments: dict[str, Any]
-
-
-class BlockToolCall(_BlockToolCallRequired, total=False):
-    #: Why the arguments could not be parsed; `arguments` is empty then.
-    argumentsError: str
-    thoughtSignature: str
-
 #: A content block.
-Block: TypeAlias = Union["BlockText", "BlockImage", "BlockThinking", "BlockToolCall"]
+Block: TypeAlias = Union["BlockText", "BlockImage", "BlockThinking", "ToolCallBlock"]
 
 
 class _BranchCommandRequired(TypedDict):
@@ -597,6 +584,8 @@ ClientLine: TypeAlias = Union[
     "GetCommandsCommand",
     "GetAvailableCommandsCommand",
     "ReloadCommand",
+    "GetSettingsCommand",
+    "SetSettingCommand",
     "GetToolsCommand",
     "SetActiveToolsCommand",
     "GetDiagnosticsCommand",
@@ -725,9 +714,6 @@ class CompactResponse(_CompactResponseRequired, total=False):
     #: The record is shorter than it was, because of `maxFrameBytes`.
     cut: Cut
 
-#: xcsh has other ways to compact a conversation; this is ours.
-CompactionAction: TypeAlias = Literal["context-full"]
-
 
 class _CompactionEndEventRequired(TypedDict):
     type: Literal["compaction_end"]
@@ -742,7 +728,7 @@ class CompactionEndEvent(_CompactionEndEventRequired, total=False):
 
     #: Without a result the conversation is unchanged. It is `null` then, and absent at
     #: level `pi-delta`.
-    result: CompactionResult | None
+    result: CompactionResult
     errorMessage: str
     #: The number of the record: 1 for the first, then one more each time. With `sequence` of
     #: `hello` only.
@@ -994,19 +980,27 @@ class DraftPhase(_DraftPhaseRequired, total=False):
     id: str
 
 
-class EntriesData(TypedDict):
-    """The data of `get_entries`."""
-
+class _EntriesDataRequired(TypedDict):
     #: As in the session's file, in the order they were written.
-    entries: list[Json]
+    entries: list[dict[str, Any]]
     #: The current entry; `null` in an empty session.
     leafId: str | None
+
+
+class EntriesData(_EntriesDataRequired, total=False):
+    """The data of `get_entries`."""
+
+    #: How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    #: or after `maxFrameBytes`.
+    total: int
+    #: The `offset` of the next page; absent on the last one.
+    nextOffset: int
 
 
 class _EntryAppendedEventRequired(TypedDict):
     type: Literal["entry_appended"]
     #: As in the session's file.
-    entry: Json
+    entry: dict[str, Any]
 
 
 class EntryAppendedEvent(_EntryAppendedEventRequired, total=False):
@@ -1464,6 +1458,10 @@ class GetAvailableModelsCommand(_GetAvailableModelsCommandRequired, total=False)
 
     #: Any JSON value. The response has the same.
     id: Any
+    #: How many items come before the first one of the response. By default 0.
+    offset: int
+    #: The maximum number of items.
+    limit: int
 
 
 class _GetAvailableModelsResponseRequired(TypedDict):
@@ -1650,6 +1648,10 @@ class GetDiagnosticsResponse(_GetDiagnosticsResponseRequired, total=False):
 class GetEntries(TypedDict, total=False):
     #: Only the entries after the one with this id.
     since: str
+    #: How many of them come before the first one of the response. By default 0.
+    offset: int
+    #: The maximum number of entries.
+    limit: int
 
 
 class _GetEntriesCommandRequired(TypedDict):
@@ -1663,6 +1665,10 @@ class GetEntriesCommand(_GetEntriesCommandRequired, total=False):
     id: Any
     #: Only the entries after the one with this id.
     since: str
+    #: How many of them come before the first one of the response. By default 0.
+    offset: int
+    #: The maximum number of entries.
+    limit: int
 
 
 class _GetEntriesResponseRequired(TypedDict):
@@ -1873,6 +1879,10 @@ class GetMessagesCommand(_GetMessagesCommandRequired, total=False):
 
     #: Any JSON value. The response has the same.
     id: Any
+    #: How many items come before the first one of the response. By default 0.
+    offset: int
+    #: The maximum number of items.
+    limit: int
 
 
 class _GetMessagesPageCommandRequired(TypedDict):
@@ -2033,6 +2043,38 @@ class _GetSessionStatsResponseRequired(TypedDict):
 
 class GetSessionStatsResponse(_GetSessionStatsResponseRequired, total=False):
     """The response to a `get_session_stats` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
+class _GetSettingsCommandRequired(TypedDict):
+    type: Literal["get_settings"]
+
+
+class GetSettingsCommand(_GetSettingsCommandRequired, total=False):
+    """The settings in use, and which of them `set_setting` can change."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _GetSettingsResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["get_settings"]
+    success: Literal[True]
+    data: SettingsData
+
+
+class GetSettingsResponse(_GetSettingsResponseRequired, total=False):
+    """The response to a `get_settings` that has succeeded."""
 
     #: As in the command; absent if it had none.
     id: Any
@@ -2238,7 +2280,7 @@ class _HostToolRequired(TypedDict):
     name: str
     description: str
     #: A JSON Schema of the arguments. Calls that do not match it are not sent to the client.
-    parameters: Any
+    parameters: dict[str, Any]
 
 
 class HostTool(_HostToolRequired, total=False):
@@ -2363,12 +2405,11 @@ class IntegrationsData(TypedDict):
 #: Whether steering waits for the tools of a turn or interrupts them.
 InterruptMode: TypeAlias = Literal["immediate", "wait"]
 
-#: A JSON value as text. The server writes it as it was spelled; a client that reads it gets the
-#: spelling of `serde_json`.
+#: Any JSON value.
 Json: TypeAlias = Any
 
 
-class LastTextData(TypedDict, total=False):
+class LastTextData(TypedDict):
     """The data of `get_last_assistant_text`."""
 
     #: The text of the newest answer. If there is none it is `null`, and absent at level `xcsh`.
@@ -2434,6 +2475,13 @@ class LineLimits(TypedDict):
     """Limits on the lines of a client."""
 
     lineBytes: int
+
+
+class ListRange(TypedDict, total=False):
+    #: How many items come before the first one of the response. By default 0.
+    offset: int
+    #: The maximum number of items.
+    limit: int
 
 
 class ListSessions(TypedDict, total=False):
@@ -2704,15 +2752,15 @@ class MessageStepThinkingEnd(_MessageStepThinkingEndRequired, total=False):
 class _MessageStepToolcallStartRequired(TypedDict):
     type: Literal["toolcall_start"]
     contentIndex: int
+    id: str
+    toolName: str
 
 
 class MessageStepToolcallStart(_MessageStepToolcallStartRequired, total=False):
-    """With deltas it names the call."""
+    """It names the call at level `pi-delta`, and elsewhere without `partial`."""
 
     #: The message after this step. With snapshots only.
     partial: Message
-    id: str
-    toolName: str
 
 
 class _MessageStepToolcallDeltaRequired(TypedDict):
@@ -2731,7 +2779,7 @@ class MessageStepToolcallDelta(_MessageStepToolcallDeltaRequired, total=False):
 class _MessageStepToolcallEndRequired(TypedDict):
     type: Literal["toolcall_end"]
     contentIndex: int
-    toolCall: toolCall
+    toolCall: ToolCallBlock
 
 
 class MessageStepToolcallEnd(_MessageStepToolcallEndRequired, total=False):
@@ -2740,7 +2788,7 @@ class MessageStepToolcallEnd(_MessageStepToolcallEndRequired, total=False):
     #: The message after this step. With snapshots only.
     partial: Message
 
-#: One step of a growing answer. `content_index` is the position of its block in the content.
+#: One step of a growing answer. `contentIndex` is the position of its block in the content.
 MessageStep: TypeAlias = Union[
     "MessageStepTextStart",
     "MessageStepTextDelta",
@@ -2775,11 +2823,19 @@ class MessageUpdateEvent(_MessageUpdateEventRequired, total=False):
     cut: Cut
 
 
-class MessagesData(TypedDict):
-    """The data of `get_messages`."""
-
+class _MessagesDataRequired(TypedDict):
     #: The conversation as the model sees it.
     messages: list[Message]
+
+
+class MessagesData(_MessagesDataRequired, total=False):
+    """The data of `get_messages`."""
+
+    #: How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    #: or after `maxFrameBytes`.
+    total: int
+    #: The `offset` of the next page; absent on the last one.
+    nextOffset: int
 
 
 class _MessagesPageDataRequired(TypedDict):
@@ -2838,10 +2894,18 @@ class ModelConnection(_ModelConnectionRequired, total=False):
 ModelConnectionState: TypeAlias = Literal["no_provider", "connected", "auth_error"]
 
 
-class ModelsData(TypedDict):
+class _ModelsDataRequired(TypedDict):
+    models: list[Model]
+
+
+class ModelsData(_ModelsDataRequired, total=False):
     """The data of `get_available_models`."""
 
-    models: list[Model]
+    #: How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    #: or after `maxFrameBytes`.
+    total: int
+    #: The `offset` of the next page; absent on the last one.
+    nextOffset: int
 
 
 class _NavigateTreeCommandRequired(TypedDict):
@@ -2963,15 +3027,6 @@ Notice: TypeAlias = Union[
 ]
 
 
-class OfferedTool(TypedDict):
-    """A tool as the model sees it."""
-
-    name: str
-    description: str
-    #: A JSON Schema of the arguments.
-    parameters: Any
-
-
 class OpenTodo(TypedDict):
     """A task that is not done."""
 
@@ -3030,10 +3085,8 @@ class _PromptCommandRequired(TypedDict):
 
 
 class PromptCommand(_PromptCommandRequired, total=False):
-    """Sends the agent a user message. Answered at once with a [`Disposition`]; the run follows
+    """Sends the agent a user message. Answered at once with its disposition; the run follows
     as events.
-
-    [`Disposition`]: crate::Disposition
     """
 
     #: Any JSON value. The response has the same.
@@ -3315,26 +3368,6 @@ class RemoveQueuedResponse(_RemoveQueuedResponseRequired, total=False):
     cut: Cut
 
 
-class _ResponseRequired(TypedDict):
-    type: ResponseKind
-    #: The command's name as the client wrote it, or `parse`.
-    command: str
-    success: bool
-
-
-class Response(_ResponseRequired, total=False):
-    """The one response to a command."""
-
-    #: As in the command; absent if it had none.
-    id: Json
-    #: On success, if the command returns something; may be `null`.
-    data: Json
-    #: On refusal, a text for people.
-    error: str
-
-ResponseKind: TypeAlias = Literal["response"]
-
-
 class _RuleRequired(TypedDict):
     #: The file's name without its extension.
     name: str
@@ -3466,6 +3499,8 @@ ServerLine: TypeAlias = Union[
     "GetCommandsResponse",
     "GetAvailableCommandsResponse",
     "ReloadResponse",
+    "GetSettingsResponse",
+    "SetSettingResponse",
     "GetToolsResponse",
     "SetActiveToolsResponse",
     "GetDiagnosticsResponse",
@@ -3529,6 +3564,8 @@ ServerResponse: TypeAlias = Union[
     "GetCommandsResponse",
     "GetAvailableCommandsResponse",
     "ReloadResponse",
+    "GetSettingsResponse",
+    "SetSettingResponse",
     "GetToolsResponse",
     "SetActiveToolsResponse",
     "GetDiagnosticsResponse",
@@ -4022,6 +4059,52 @@ class SetSessionNameResponse(_SetSessionNameResponseRequired, total=False):
     cut: Cut
 
 
+class _SetSettingRequired(TypedDict):
+    #: Its key, such as `retry.maxRetries`.
+    key: str
+
+
+class SetSetting(_SetSettingRequired, total=False):
+    #: The new value. `null` removes an earlier change: the files count again.
+    value: Any
+
+
+class _SetSettingCommandRequired(TypedDict):
+    type: Literal["set_setting"]
+    #: Its key, such as `retry.maxRetries`.
+    key: str
+
+
+class SetSettingCommand(_SetSettingCommandRequired, total=False):
+    """Changes a setting for this process. No file is written."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+    #: The new value. `null` removes an earlier change: the files count again.
+    value: Any
+
+
+class _SetSettingResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["set_setting"]
+    success: Literal[True]
+    data: SettingData
+
+
+class SetSettingResponse(_SetSettingResponseRequired, total=False):
+    """The response to a `set_setting` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
 class _SetSteeringModeCommandRequired(TypedDict):
     type: Literal["set_steering_mode"]
     mode: QueueMode
@@ -4127,9 +4210,28 @@ class SetTodosResponse(_SetTodosResponseRequired, total=False):
     cut: Cut
 
 
+class SettingData(TypedDict):
+    """The data of the response to `set_setting`."""
+
+    key: str
+    #: The value in use now.
+    value: Any
+
+
+class SettingsData(TypedDict):
+    """The data of the response to `get_settings`."""
+
+    #: The settings in use, in the form of a settings file, with the defaults.
+    settings: dict[str, Any]
+    #: The settings that were changed for this process, by key.
+    changed: dict[str, Any]
+    #: The keys that `set_setting` can change.
+    changeable: list[str]
+
+
 class _StateDataRequired(TypedDict):
     #: `null` if there is no model; a placeholder at level `pi-delta`.
-    model: Model | None
+    model: Model
     thinkingLevel: ThinkingLevel
     #: A run is in progress, or may start at any moment.
     isStreaming: bool
@@ -4436,16 +4538,17 @@ class TokenTotals(TypedDict):
     total: int
 
 
-class _ToolCallRequired(TypedDict):
+class _ToolCallBlockRequired(TypedDict):
+    type: Literal["toolCall"]
     id: str
     name: str
     arguments: dict[str, Any]
 
 
-class ToolCall(_ToolCallRequired, total=False):
-    """A tool call of the model."""
+class ToolCallBlock(_ToolCallBlockRequired, total=False):
+    """A tool call of the model, as a content block."""
 
-    #: Why the arguments could not be parsed; `arguments` is empty then.
+    #: Why the arguments could not be parsed. At level `pi-delta` only.
     argumentsError: str
     thoughtSignature: str
 
@@ -4522,7 +4625,7 @@ class ToolInfo(TypedDict):
     name: str
     description: str
     #: A JSON Schema of the arguments.
-    parameters: Any
+    parameters: dict[str, Any]
     source: ToolSource
     #: The model is offered the tool.
     isActive: bool
@@ -4583,7 +4686,7 @@ class TreeData(TypedDict):
 
 class _TreeNodeRequired(TypedDict):
     #: As in the session's file.
-    entry: Json
+    entry: dict[str, Any]
     children: list[TreeNode]
 
 
@@ -4655,7 +4758,7 @@ class _UpdateQueuedRequired(TypedDict):
 
 
 class UpdateQueued(_UpdateQueuedRequired, total=False):
-    """Names one queued message, by one of the two ids."""
+    """A queued message and what replaces its text and its images."""
 
     queueId: str
     #: If several queued messages have it, the first one is meant.
@@ -4714,7 +4817,7 @@ class _UsageRequired(TypedDict):
 
 class Usage(_UsageRequired, total=False):
     """Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
-    `cache_write_1h` part of `cache_write`.
+    `cacheWrite1h` part of `cacheWrite`.
     """
 
     cacheWrite1h: int
@@ -4740,17 +4843,3 @@ class UserMessage(TypedDict):
 #: `steer`: It is queued as by `steer`.
 #: `followUp`: It is queued as by `follow_up`.
 WhenBusy: TypeAlias = Literal["steer", "followUp"]
-
-
-class _toolCallRequired(TypedDict):
-    id: str
-    name: str
-    arguments: dict[str, Any]
-
-
-class toolCall(_toolCallRequired, total=False):
-    """A tool call of the model, as a content block."""
-
-    #: Why the arguments could not be parsed. At level `pi-delta` only.
-    argumentsError: str
-    thoughtSignature: str

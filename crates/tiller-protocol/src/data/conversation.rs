@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::json::{Json, present};
 use crate::message::Message;
@@ -14,6 +15,13 @@ use crate::message::Message;
 pub struct MessagesData<'a> {
     /// The conversation as the model sees it.
     pub messages: Vec<Message<'a>>,
+    /// How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    /// or after `maxFrameBytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+    /// The `offset` of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
 }
 
 /// The data of `get_messages_page`.
@@ -33,7 +41,7 @@ pub struct MessagesPageData<'a> {
 pub struct LastTextData {
     /// The text of the newest answer. If there is none it is `null`, and absent at level `xcsh`.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-required" = ["pi", "pi-delta"]))]
+    #[schemars(extend("x-required" = ["pi", "pi-delta"], "x-nullable" = ["pi", "pi-delta"]))]
     pub text: Option<Option<String>>,
 }
 
@@ -56,9 +64,17 @@ pub struct ForkMessage {
 #[serde(rename_all = "camelCase")]
 pub struct EntriesData<'a> {
     /// As in the session's file, in the order they were written.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub entries: Vec<Json<'a>>,
     /// The current entry; `null` in an empty session.
     pub leaf_id: Option<Cow<'a, str>>,
+    /// How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    /// or after `maxFrameBytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+    /// The `offset` of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
 }
 
 /// The data of `get_tree`.
@@ -76,6 +92,7 @@ pub struct TreeData<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct TreeNode<'a> {
     /// As in the session's file.
+    #[schemars(with = "Map<String, Value>")]
     pub entry: Json<'a>,
     pub children: Vec<TreeNode<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

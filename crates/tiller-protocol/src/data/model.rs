@@ -11,6 +11,13 @@ use tiller_agent::model::{Model, ThinkingLevel};
 #[serde(rename_all = "camelCase")]
 pub struct ModelsData<'a> {
     pub models: Vec<Cow<'a, Model>>,
+    /// How many there are in all. Only in a response with pages: if `offset` or `limit` was given,
+    /// or after `maxFrameBytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+    /// The `offset` of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
 }
 
 /// The data of `cycle_model`, if there is another model.

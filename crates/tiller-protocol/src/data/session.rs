@@ -30,7 +30,6 @@ pub struct StatsData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_usage: Option<ContextUsage>,
     /// Requests that a subscription would count. tiller has none. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub premium_requests: Option<u64>,

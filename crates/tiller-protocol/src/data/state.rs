@@ -5,7 +5,7 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::todo::TodoList;
@@ -15,6 +15,7 @@ use tiller_agent::todo::TodoList;
 #[serde(rename_all = "camelCase")]
 pub struct StateData<'a> {
     /// `null` if there is no model; a placeholder at level `pi-delta`.
+    #[schemars(extend("x-nullable" = ["pi", "xcsh"]))]
     pub model: Option<Cow<'a, Model>>,
     pub thinking_level: ThinkingLevel,
     /// A run is in progress, or may start at any moment.
@@ -36,17 +37,14 @@ pub struct StateData<'a> {
     /// The same number under the name that xcsh uses.
     pub queued_message_count: usize,
     /// The todo list. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub todo_phases: Option<Cow<'a, TodoList>>,
     /// The system prompt of the next request. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub system_prompt: Option<Cow<'a, str>>,
     /// The tools that the next request offers. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub dump_tools: Option<Vec<OfferedTool<'a>>>,
@@ -58,5 +56,6 @@ pub struct OfferedTool<'a> {
     pub name: Cow<'a, str>,
     pub description: Cow<'a, str>,
     /// A JSON Schema of the arguments.
+    #[schemars(with = "Map<String, Value>")]
     pub parameters: Cow<'a, Value>,
 }

@@ -29,22 +29,18 @@ pub struct BashData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<Cow<'a, str>>,
     /// The size of the whole output. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub total_lines: Option<usize>,
     /// At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub total_bytes: Option<usize>,
     /// The size of `output`. At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub output_lines: Option<usize>,
     /// At level `xcsh` only.
-    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub output_bytes: Option<usize>,

@@ -7,6 +7,8 @@ use super::*;
 use crate::{COMMANDS, EVENTS};
 
 const LEVELS: [Level; 3] = Level::ALL;
+/// Events of level `xcsh` only.
+const XCSH_EVENTS: [&str; 2] = ["auto_compaction_start", "auto_compaction_end"];
 
 fn computed_hash(level: Level) -> String {
     let digest = Sha256::digest(schema(level).to_string());
@@ -48,39 +50,129 @@ fn every_command_and_event_has_a_definition() {
             let is_elsewhere = level != Level::Xcsh && XCSH_EVENTS.contains(event);
             assert_eq!(is_there, !is_elsewhere, "{event} at level {}", level.name());
         }
+        assert_eq!(has("ReadyEvent".to_owned()), level == Level::Xcsh);
+    }
+}
+
+/// What a definition says about a field at a level: not there, optional or required, and whether
+/// `null` is allowed.
+fn field(level: Level, definition: &str, field: &str) -> &'static str {
+    let schema = schema(level);
+    let definition = &schema["$defs"][definition];
+    let Some(property) = definition["properties"].get(field) else { return "absent" };
+    let is_required =
+        definition["required"].as_array().is_some_and(|names| names.contains(&json!(field)));
+    match (is_required, property.to_string().contains("\"null\"")) {
+        (true, true) => "required or null",
+        (true, false) => "required",
+        (false, true) => "optional or null",
+        (false, false) => "optional",
     }
 }
 
 #[test]
-fn fields_of_a_level_are_only_there() {
-    let usage = |level: Level| schema(level)["$defs"]["Usage"].clone();
-    assert!(usage(Level::Pi)["properties"].get("reasoning").is_none());
-    let newer = usage(Level::PiDelta);
-    assert_eq!(newer["properties"]["reasoning"]["type"], "integer");
-    assert!(newer["required"].as_array().unwrap().contains(&json!("reasoning")));
-    assert!(!schema(Level::PiDelta).to_string().contains("x-level"));
+fn fields_are_there_at_the_levels_that_write_them() {
+    for (definition, name, at_each_level) in [
+        ("Usage", "reasoning", ["absent", "required", "absent"]),
+        ("UsageCost", "totalFromProvider", ["absent", "required", "absent"]),
+        ("AssistantMessage", "durationMs", ["absent", "optional", "absent"]),
+        ("ToolCallBlock", "argumentsError", ["absent", "optional", "absent"]),
+        ("ToolCallBlock", "type", ["required", "required", "required"]),
+        ("LastTextData", "text", ["required or null", "required or null", "optional"]),
+        ("CompactionEndEvent", "result", ["required or null", "optional", "required or null"]),
+        ("StateData", "todoPhases", ["absent", "absent", "required"]),
+        ("StateData", "model", ["required or null", "required", "required or null"]),
+        ("StatsData", "premiumRequests", ["absent", "absent", "required"]),
+        ("BashData", "totalLines", ["absent", "absent", "required"]),
+        ("ThinkingLevelChangedEvent", "thinkingLevel", ["absent", "absent", "required"]),
+        ("PromptResultEvent", "reason", ["optional", "optional", "optional"]),
+    ] {
+        let actual = Level::ALL.map(|level| field(level, definition, name));
+        assert_eq!(actual, at_each_level, "{definition}.{name}");
+    }
 }
 
 #[test]
-fn every_reference_leads_to_a_definition() {
-    fn references(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
-            Value::Object(fields) => {
-                if let Some(Value::String(reference)) = fields.get("$ref") {
-                    found.push(reference.clone());
-                }
-                fields.values().for_each(|field| references(field, found));
+fn no_mark_is_published() {
+    for level in LEVELS {
+        let text = text(level);
+        let mark = text.lines().find(|line| line.trim().starts_with("\"x-"));
+        assert_eq!(mark, None, "at level {}", level.name());
+    }
+}
+
+/// Calls the function with each schema inside this one, and with the names that lead to it.
+fn visit(value: &Value, path: &str, found: &mut impl FnMut(&str, &Map<String, Value>)) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| visit(item, path, found)),
+        Value::Object(fields) => {
+            found(path, fields);
+            for (name, field) in fields {
+                visit(field, &format!("{path}/{name}"), found);
             }
-            _ => {}
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_definition_can_be_reached() {
+    for level in LEVELS {
+        let schema = schema(level);
+        let definitions = schema["$defs"].as_object().unwrap();
+        let mut reached = vec!["ClientLine".to_owned(), "ServerLine".to_owned()];
+        let mut next = 0;
+        while let Some(name) = reached.get(next).cloned() {
+            next += 1;
+            let definition = definitions.get(&name).unwrap_or_else(|| panic!("no {name}"));
+            visit(definition, &name, &mut |_, fields| {
+                let Some(Value::String(reference)) = fields.get("$ref") else { return };
+                let name = reference.strip_prefix("#/$defs/").unwrap();
+                if !reached.iter().any(|other| other == name) {
+                    reached.push(name.to_owned());
+                }
+            });
+        }
+        let unreached: Vec<_> = definitions.keys().filter(|name| !reached.contains(name)).collect();
+        assert!(unreached.is_empty(), "at level {}: {unreached:?}", level.name());
+        assert!(reached.len() > 250, "{} definitions", reached.len());
+    }
+}
+
+#[test]
+fn names_of_definitions_differ_in_more_than_case() {
+    for level in LEVELS {
+        let schema = schema(level);
+        let mut lower = std::collections::BTreeMap::new();
+        for name in schema["$defs"].as_object().unwrap().keys() {
+            assert!(name.starts_with(|c: char| c.is_ascii_uppercase()), "{name}");
+            if let Some(other) = lower.insert(name.to_lowercase(), name) {
+                panic!("{other} and {name}");
+            }
         }
     }
-    let schema = schema(Level::PiDelta);
-    let mut found = Vec::new();
-    references(&schema, &mut found);
-    assert!(found.len() > 100, "{} references", found.len());
-    for reference in found {
-        let name = reference.strip_prefix("#/$defs/").unwrap();
-        assert!(schema["$defs"].get(name).is_some(), "{reference}");
+}
+
+#[test]
+fn descriptions_are_plain_text_with_names_of_the_wire() {
+    for level in LEVELS {
+        let schema = schema(level);
+        let text = schema.to_string();
+        let mut count = 0;
+        visit(&schema["$defs"], "", &mut |path, fields| {
+            let Some(Value::String(description)) = fields.get("description") else { return };
+            count += 1;
+            for link in ["::", "[`", "]: ", "]("] {
+                assert!(!description.contains(link), "{path}: a link in {description:?}");
+            }
+            for name in description.split('`').skip(1).step_by(2) {
+                let is_on_the_wire = text.contains(&format!("\"{name}\""));
+                assert!(
+                    is_on_the_wire || !name.contains('_'),
+                    "{path}: no `{name}` in {description:?}"
+                );
+            }
+        });
+        assert!(count > 400, "{count} descriptions");
     }
 }

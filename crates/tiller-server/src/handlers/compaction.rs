@@ -1,11 +1,12 @@
 //! `compact` and `set_auto_compaction`: compact the conversation, or set whether that happens
 //! automatically.
 
+use serde_json::json;
+use tiller_config::settings::SettingKey;
 use tiller_protocol::{Label, Level};
 
-use super::done;
+use super::{done, settings};
 use crate::dispatch::{Handled, Response};
-use crate::modes;
 use crate::prompt;
 use crate::requester::Requester;
 use crate::state::SessionState;
@@ -43,6 +44,6 @@ pub(crate) fn compact_for(
 }
 
 pub(crate) fn set_auto_compaction(state: &mut SessionState, enabled: bool) -> Handled {
-    modes::set(state, |modes| modes.auto_compaction = Some(enabled));
+    settings::set(state, SettingKey::COMPACTION_ENABLED, json!(enabled))?;
     done()
 }

@@ -1,17 +1,19 @@
 //! `get_state`, `get_messages`, `get_last_assistant_text`: the current state.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::Tool;
 use tiller_config::models::Models;
 use tiller_protocol::data::{LastTextData, OfferedTool, StateData};
-use tiller_protocol::{Level, Messages, Reply, stored};
+use tiller_protocol::{Level, ListRange, Messages, Reply, stored};
+use tiller_session::{Page, PageRange};
 
-use super::data;
+use super::{data, page};
+use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, todos, tools};
@@ -61,26 +63,53 @@ fn offered_tool(tool: &Tool) -> OfferedTool<'_> {
     }
 }
 
-/// Written as [`MessagesData`] is, without a copy of the conversation.
+/// From memory if the messages are loaded, else straight from the file: a large session is not
+/// loaded only to be shown. Written as [`MessagesData`] is, without a copy of the conversation.
 ///
 /// [`MessagesData`]: tiller_protocol::data::MessagesData
-#[derive(Serialize)]
-struct LoadedMessages<'a> {
-    messages: Messages<'a>,
-}
-
-/// From memory if the messages are loaded, else straight from the file: a large session is not
-/// loaded only to be shown.
-pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
-    if let Some(messages) = state.session.conversation().loaded() {
-        return data(&LoadedMessages { messages: Messages { messages, level } });
-    }
+pub(crate) fn get_messages(
+    state: &SessionState,
+    format: &WireFormat,
+    wanted: &ListRange,
+) -> Handled {
+    let level = format.level;
+    let range = page::range(wanted, format);
     let mut text = br#"{"messages":"#.to_vec();
-    let session = state.session.conversation().session();
-    let shaped = |message: &RawValue| stored(message, level);
-    session.write_messages_with(&mut text, shaped).map_err(|err| err.to_string())?;
+    let written = if let Some(messages) = state.session.conversation().loaded() {
+        write_loaded(messages, level, range, &mut text)
+    } else {
+        let session = state.session.conversation().session();
+        let shaped = |message: &RawValue| stored(message, level);
+        let written =
+            session.write_messages_page(range.unwrap_or(PageRange::ALL), &mut text, shaped);
+        written.map_err(|err| err.to_string())?
+    };
+    if range.is_some() {
+        page::write_fields(&written, &mut text);
+    }
     text.push(b'}');
     Ok(Response::Now(Reply::text(text)))
+}
+
+fn write_loaded(
+    messages: &[Arc<Message>],
+    level: Level,
+    range: Option<PageRange>,
+    text: &mut Vec<u8>,
+) -> Page {
+    let (written, page) = match range {
+        None => {
+            let all = Page::before(messages.len(), messages.len());
+            (serde_json::to_writer(text, &Messages { messages, level }), all)
+        }
+        Some(range) => {
+            let list = messages.iter().map(|message| tiller_protocol::Message::new(message, level));
+            let (items, page) = page::items(list, range);
+            (serde_json::to_writer(text, &items), page)
+        }
+    };
+    written.expect("our own types serialize to JSON");
+    page
 }
 
 /// The newest answer with content; an answer that was aborted before it started does not count.

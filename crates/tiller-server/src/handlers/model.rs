@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tiller_agent::model::Model;
 use tiller_js::event::ModelSource;
-use tiller_protocol::Reply;
 use tiller_protocol::data::{
     CycledModelData, IntegrationsData, ModelConnection, ModelConnectionState, ModelsData,
 };
+use tiller_protocol::{ListRange, Reply};
+use tiller_session::Page;
 
-use super::data;
+use super::{data, page};
+use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::model_state;
 use crate::server::version;
@@ -39,9 +41,20 @@ pub(crate) fn cycle_model(state: &mut SessionState) -> Handled {
     data(&CycledModelData { model: Cow::Borrowed(&next.model), thinking_level, is_scoped })
 }
 
-pub(crate) fn get_available_models(state: &SessionState) -> Handled {
+pub(crate) fn get_available_models(
+    state: &SessionState,
+    format: &WireFormat,
+    wanted: &ListRange,
+) -> Handled {
     let models = state.models.registry().offered(state.models.current().map(|model| &**model));
-    data(&ModelsData { models: models.iter().map(|model| Cow::Borrowed(&**model)).collect() })
+    let Some(range) = page::range(wanted, format) else {
+        let models = models.iter().map(|model| Cow::Borrowed(&**model)).collect();
+        return data(&ModelsData { models, total: None, next_offset: None });
+    };
+    let (items, Page { total, next }) = page::items(models.iter().map(|model| &**model), range);
+    let shown = models.iter().skip(range.offset).take(items.len());
+    let models = shown.map(|model| Cow::Borrowed(&**model)).collect();
+    data(&ModelsData { models, total: Some(total), next_offset: next })
 }
 
 /// No network request is made: `connected` means that a key and an address are there.

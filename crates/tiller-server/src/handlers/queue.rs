@@ -1,16 +1,18 @@
 //! The queues: their content and their modes.
 
+use serde_json::json;
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::prompt_result::PromptReason;
+use tiller_config::settings::SettingKey;
 use tiller_protocol::data::ClearedQueuesData;
 use tiller_protocol::{Image, QueueData, QueuedMessageData, QueuedTarget, UpdateQueued};
 
-use super::{data, done};
+use super::{data, done, settings};
 use crate::dispatch::Handled;
 use crate::extensions::commands;
 use crate::queues::Cleared;
 use crate::state::SessionState;
-use crate::{modes, prompt, prompt_results};
+use crate::{prompt, prompt_results};
 
 pub(crate) fn clear_queue(state: &mut SessionState) -> Handled {
     let Cleared { steering, follow_up, prompts } = state.queues.clear();
@@ -43,16 +45,16 @@ pub(crate) fn remove_queued(state: &mut SessionState, target: &QueuedTarget) -> 
 }
 
 pub(crate) fn set_steering_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
-    modes::set(state, |modes| modes.steering = Some(mode));
+    settings::set(state, SettingKey::STEERING_MODE, json!(mode))?;
     done()
 }
 
 pub(crate) fn set_follow_up_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
-    modes::set(state, |modes| modes.follow_up = Some(mode));
+    settings::set(state, SettingKey::FOLLOW_UP_MODE, json!(mode))?;
     done()
 }
 
 pub(crate) fn set_interrupt_mode(state: &mut SessionState, mode: InterruptMode) -> Handled {
-    modes::set(state, |modes| modes.interrupt = Some(mode));
+    settings::set(state, SettingKey::INTERRUPT_MODE, json!(mode))?;
     done()
 }

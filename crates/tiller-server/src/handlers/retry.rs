@@ -1,13 +1,15 @@
 //! `set_auto_retry` and `abort_retry`.
 
-use super::done;
+use serde_json::json;
+use tiller_config::settings::SettingKey;
+
+use super::{done, settings};
 use crate::dispatch::Handled;
-use crate::modes;
 use crate::state::SessionState;
 use crate::work::retry;
 
 pub(crate) fn set_auto_retry(state: &mut SessionState, enabled: bool) -> Handled {
-    modes::set(state, |modes| modes.auto_retry = Some(enabled));
+    settings::set(state, SettingKey::RETRY_ENABLED, json!(enabled))?;
     done()
 }
 

@@ -1,11 +1,12 @@
 //! The session tree: its entries and the current one.
 
 use tiller_protocol::data::{ForkMessage, ForkMessagesData};
-use tiller_protocol::{Label, Reply};
-use tiller_session::{Error, Session};
+use tiller_protocol::{GetEntries, Label, ListRange, Reply};
+use tiller_session::{Error, PageRange, Session};
 
 use super::session::change;
-use super::{data, done};
+use super::{data, done, page};
+use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
@@ -38,28 +39,38 @@ pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
     data(&ForkMessagesData { messages: messages.collect() })
 }
 
-pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
+pub(crate) fn get_entries(
+    state: &SessionState,
+    format: &WireFormat,
+    request: &GetEntries,
+) -> Handled {
+    let GetEntries { since, offset, limit } = request;
     let session = state.session.conversation().session();
-    with_leaf(session, "entries", |out| session.write_entries(since, out))
+    let range = page::range(&ListRange { offset: *offset, limit: *limit }, format);
+    let mut text = br#"{"entries":"#.to_vec();
+    let written =
+        session.write_entries_page(since.as_deref(), range.unwrap_or(PageRange::ALL), &mut text);
+    let written = written.map_err(|err| err.to_string())?;
+    write_leaf(session, &mut text);
+    if range.is_some() {
+        page::write_fields(&written, &mut text);
+    }
+    text.push(b'}');
+    Ok(Response::Now(Reply::text(text)))
 }
 
 pub(crate) fn get_tree(state: &SessionState) -> Handled {
     let session = state.session.conversation().session();
-    with_leaf(session, "tree", |out| session.write_tree(out))
-}
-
-/// A list straight from the session, and the current entry, as `EntriesData` and `TreeData` have
-/// them. The text is built once.
-fn with_leaf(
-    session: &Session,
-    name: &str,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
-) -> Handled {
-    let mut text = format!("{{\"{name}\":").into_bytes();
-    write(&mut text).map_err(|err| err.to_string())?;
-    text.extend_from_slice(br#","leafId":"#);
-    let leaf = serde_json::to_writer(&mut text, &session.leaf());
-    leaf.expect("writing to a Vec cannot fail");
+    let mut text = br#"{"tree":"#.to_vec();
+    session.write_tree(&mut text).map_err(|err| err.to_string())?;
+    write_leaf(session, &mut text);
     text.push(b'}');
     Ok(Response::Now(Reply::text(text)))
+}
+
+/// Writes the current entry behind a list that came straight from the session. The text, in the
+/// form of `EntriesData` or `TreeData`, is built once.
+fn write_leaf(session: &Session, text: &mut Vec<u8>) {
+    text.extend_from_slice(br#","leafId":"#);
+    serde_json::to_writer(text, &session.leaf()).expect("writing to a Vec cannot fail");
 }

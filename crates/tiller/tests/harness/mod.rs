@@ -1,6 +1,7 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
 //! clock that advances only when every task waits.
 
+pub mod corpus;
 mod disk;
 #[path = "../../../tiller-session/tests/common/faulty.rs"]
 mod faulty;
@@ -8,11 +9,12 @@ pub mod faults;
 mod launch;
 mod laws;
 mod message;
+pub mod mutations;
 mod names;
 mod printer;
 pub mod random;
 mod reader;
-pub mod schema;
+mod schema;
 mod server;
 mod tools;
 mod transcript;

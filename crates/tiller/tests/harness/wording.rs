@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tiller_agent::message::Message;
+use tiller_config::settings::Settings;
 
 /// Longer texts are shown by their two ends.
 const LONG_CHARS: usize = 300;
@@ -82,7 +83,10 @@ pub fn data(command: &str, mut data: Value) -> String {
         "get_messages" => {
             let messages = data["messages"].as_array().cloned().unwrap_or_default();
             let shown: Vec<String> = messages.iter().map(brief_value).collect();
-            return format!("[{}]", shown.join("; "));
+            let next =
+                data.get("nextOffset").map_or(String::new(), |next| format!(", next {next}"));
+            let page = data.get("total").map_or(String::new(), |all| format!(" of {all}{next}"));
+            return format!("[{}]{page}", shown.join("; "));
         }
         "get_messages_page" => {
             let messages = data["messages"].as_array().into_iter().flatten();
@@ -95,6 +99,13 @@ pub fn data(command: &str, mut data: Value) -> String {
             let events = data["events"].as_array().into_iter().flatten();
             let shown = |event: &Value| format!("{} #{}", plain(&event["type"]), event["seq"]);
             data["events"] = events.map(|event| json!(shown(event))).collect();
+        }
+        "get_settings" => {
+            let rest = Settings::default().to_json();
+            if let Some(settings) = data["settings"].as_object_mut() {
+                settings.retain(|key, value| rest.get(key) != Some(value));
+            }
+            data["changeable"] = json!("…");
         }
         "get_tools" => {
             let shown = |tool: &Value| {

@@ -3,12 +3,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/examples.rs"]
+mod example_lines;
+#[path = "../support/schema.rs"]
+mod schema;
 #[path = "../support/skip.rs"]
 mod skip;
 
 mod client;
 mod clients;
 mod documents;
+mod examples;
 mod ending;
 mod extensions;
 mod extensions_catalogue;

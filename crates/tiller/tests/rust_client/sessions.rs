@@ -2,8 +2,8 @@
 
 use tiller_client::protocol::data::StateData;
 use tiller_client::protocol::{
-    Bash, Command, InterruptMode, Level, ListSessions, PromptReason, PromptStatus, QueueMode,
-    ThinkingLevel,
+    Bash, Command, GetEntries, InterruptMode, Level, ListRange, ListSessions, PromptReason,
+    PromptStatus, QueueMode, ThinkingLevel,
 };
 
 use crate::support::{Place, bounded};
@@ -24,7 +24,7 @@ fn session_is_stored_listed_and_opened_again() {
         let names: Vec<_> = sessions.iter().map(|session| session.name.as_deref()).collect();
         assert_eq!(names, [Some("harbour")]);
         assert!(!again.switch_session(path).await.unwrap().cancelled);
-        assert_eq!(again.get_messages().await.unwrap().messages.len(), 2);
+        assert_eq!(again.get_messages(ListRange::ALL).await.unwrap().messages.len(), 2);
         let text = again.get_last_assistant_text().await.unwrap().text;
         assert_eq!(text, Some(Some("Hello.".to_owned())));
         assert_eq!(again.get_session_stats().await.unwrap().user_messages, 1);
@@ -42,10 +42,10 @@ fn session_is_forked_and_cloned() {
         let points = client.get_fork_messages().await.unwrap().messages;
         assert_eq!((points[0].text.as_str(), points[1].text.as_str()), ("First", "Second"));
         assert!(!client.clone_session().await.unwrap().cancelled);
-        assert_eq!(client.get_messages().await.unwrap().messages.len(), 4);
+        assert_eq!(client.get_messages(ListRange::ALL).await.unwrap().messages.len(), 4);
         let forked = client.fork(points[1].entry_id.as_str()).await.unwrap();
         assert_eq!(forked.text.as_deref(), Some("Second"));
-        assert_eq!(client.get_messages().await.unwrap().messages.len(), 2);
+        assert_eq!(client.get_messages(ListRange::ALL).await.unwrap().messages.len(), 2);
         let refused = client.fork("nowhere").await.unwrap_err().to_string();
         assert!(refused.starts_with("fork: Invalid entry ID for forking"), "{refused}");
     });
@@ -82,7 +82,7 @@ fn models_and_modes_are_set() {
         assert_eq!(state.steering_mode, QueueMode::All);
         assert!(!state.auto_compaction_enabled);
         assert!(client.cycle_thinking_level().await.unwrap().is_some());
-        assert!(!client.get_available_models().await.unwrap().models.is_empty());
+        assert!(!client.get_available_models(ListRange::ALL).await.unwrap().models.is_empty());
     });
 }
 
@@ -92,9 +92,14 @@ fn entries_files_and_shell_commands() {
     bounded(async {
         let client = place.client("say One.\n").await;
         client.prompt("First").await.unwrap().result().await.unwrap().check().unwrap();
-        let entries = client.get_entries(None).await.unwrap();
+        let entries = client.get_entries(GetEntries::ALL).await.unwrap();
         let leaf = entries.leaf_id.unwrap().into_owned();
-        assert!(client.get_entries(Some(leaf.clone())).await.unwrap().entries.is_empty());
+        let first = GetEntries { limit: Some(1), ..GetEntries::ALL };
+        let page = client.get_entries(first).await.unwrap();
+        assert_eq!(page.entries, entries.entries[..1]);
+        assert_eq!((page.total, page.next_offset), (Some(entries.entries.len()), Some(1)));
+        let newer = GetEntries { since: Some(leaf.clone()), ..GetEntries::ALL };
+        assert!(client.get_entries(newer).await.unwrap().entries.is_empty());
         client.set_label(leaf.as_str(), Some("here".into())).await.unwrap();
         assert!(!client.navigate_tree(leaf).await.unwrap().cancelled);
         assert_eq!(client.get_tree().await.unwrap().tree.len(), 1);
