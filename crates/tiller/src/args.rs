@@ -263,7 +263,13 @@ enum EofAction {
 
 /// A wire level as it is named on the command line.
 #[derive(Clone, Copy, Debug)]
-struct WireLevel(Level);
+pub(crate) struct WireLevel(Level);
+
+impl WireLevel {
+    pub(crate) fn level(self) -> Level {
+        self.0
+    }
+}
 
 impl ValueEnum for WireLevel {
     fn value_variants<'a>() -> &'a [WireLevel] {

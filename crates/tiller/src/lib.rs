@@ -13,6 +13,7 @@ pub mod log;
 pub mod schema_command;
 pub mod session_command;
 pub mod auth_command;
+pub mod conform;
 pub mod stdio;
 pub mod print_mode;
 pub mod attachments;

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::args::Args;
 use crate::auth_command::AuthCommand;
+use crate::conform::ConformCommand;
 use crate::schema_command::SchemaCommand;
 use crate::session_command::SessionCommand;
 
@@ -48,6 +49,7 @@ fn full_command() -> Command {
     Args::command()
         .subcommand(SessionCommand::command().name("session"))
         .subcommand(AuthCommand::command().name("auth"))
+        .subcommand(ConformCommand::command().name("conform"))
         .subcommand(SchemaCommand::command().name("schema"))
         .subcommand(CompletionsCommand::command().name("completions").about(shells))
         .subcommand(ManCommand::command().name("man"))

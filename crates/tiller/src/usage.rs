@@ -13,7 +13,7 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 6] = ["session", "auth", "schema", "completions", "man", "help"];
+const COMMANDS: [&str; 7] = ["session", "auth", "conform", "schema", "completions", "man", "help"];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
@@ -119,6 +119,7 @@ mod tests {
             ("Session", Some("session")),
             ("atuh", Some("auth")),
             ("completion", Some("completions")),
+            ("conforms", Some("conform")),
             ("halp", Some("help")),
             ("hello", None),
             ("fix", None),

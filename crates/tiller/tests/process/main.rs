@@ -12,6 +12,7 @@ mod skip;
 
 mod client;
 mod clients;
+mod conform;
 mod documents;
 mod examples;
 mod ending;
