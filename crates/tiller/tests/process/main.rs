@@ -30,6 +30,7 @@ mod extensions_sidecar;
 mod extensions_tools;
 mod export;
 mod flood;
+mod hosts;
 mod keys;
 mod log;
 mod loopback;

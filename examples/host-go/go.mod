@@ -1,0 +1,3 @@
+module example.com/tiller-host
+
+go 1.19
