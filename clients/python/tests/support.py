@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from tiller_client import AsyncClient, Client, Event
+
 PACKAGE = Path(__file__).resolve().parent.parent
 REPOSITORY = PACKAGE.parent.parent
-sys.path.insert(0, str(PACKAGE / "src"))
-
-from tiller_client import AsyncClient, Client, Event  # noqa: E402
 
 #: No wait of a test is longer. A test that reaches it fails.
 SECONDS = 60.0
@@ -95,7 +93,7 @@ def kinds(events: list[Event]) -> list[str]:
     return [event["type"] for event in events if event["type"] != "message_update"]
 
 
-def until(events: Any, wanted: Callable[[Event], bool]) -> Event:
+def until(events: Iterable[Event], wanted: Callable[[Event], bool]) -> Event:
     """The first event of a stream that is wanted."""
     for event in events:
         if wanted(event):

@@ -48,8 +48,9 @@ class Dialogs(TillerTest):
 
         def answer(dialog: Dialog) -> Answer:
             asked.append(dialog)
-            answers: dict[str, Answer] = {"select": dialog.options[-1:] and dialog.options[-1], "confirm": True}
-            return answers.get(dialog.method, "Ada")
+            if dialog.method == "confirm":
+                return True
+            return dialog.options[-1] if dialog.method == "select" else "Ada"
 
         shown, notice = self.ask(on_dialog=answer)
         self.assertEqual(notice, Notice('["green",true,"Ada","Ada"]', "warning"))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import unittest
 
-import support  # noqa: F401
 from tiller_client import ProtocolError
 from tiller_client._framing import LineSplitter, decode, encode
 

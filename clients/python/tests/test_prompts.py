@@ -154,6 +154,13 @@ class Queues(TillerTest):
         self.assertEqual(steering.text, "Brief.")
         self.assertEqual(turn.result(SECONDS).check().text, "Brief.")
 
+    def test_a_message_after_the_end_of_a_run_starts_another(self) -> None:
+        tiller = self.client("say One.\n\nsay Two.\n\nsay Three.\n")
+        turn = tiller.prompt("First")
+        turn.result(SECONDS).check()
+        self.assertEqual(turn.follow_up("Second").result(SECONDS).text, "Two.")
+        self.assertEqual(turn.steer("Third").result(SECONDS).text, "Three.")
+
     def test_a_follow_up_gets_only_its_own_events(self) -> None:
         tiller = self.client("call gate {}\n\nsay First.\n\nsay Second.\n", tools=[self.gate])
         turn = tiller.prompt("Go", client_message_id="mine")
@@ -163,7 +170,7 @@ class Queues(TillerTest):
         self.assertEqual(turn.result(SECONDS).record.get("clientMessageId"), "mine")
         self.assertEqual(turn.text, "First.")
         self.assertEqual("".join(later.text_stream()), "Second.")
-        self.assertEqual(later.result(SECONDS).record["command"], "follow_up")
+        self.assertEqual(later.result(SECONDS).record["command"], "prompt")
 
     def test_a_prompt_can_be_queued(self) -> None:
         tiller = self.client("call gate {}\n\nsay First.\n\nsay Second.\n", tools=[self.gate])

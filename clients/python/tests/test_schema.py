@@ -3,7 +3,6 @@ from __future__ import annotations
 import unittest
 from typing import Annotated, Any, Literal, Optional
 
-import support  # noqa: F401
 from tiller_client import Image, ToolContext, ToolResult, Tools
 from tiller_client.tools import error_line, make_tool, result_line, result_of
 

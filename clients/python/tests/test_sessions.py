@@ -20,13 +20,14 @@ class Surface(TillerTest):
             if name.startswith("_"):
                 continue
             with self.subTest(method=name):
-                other = inspect.getattr_static(AsyncClient, name)
                 if inspect.isfunction(method):
                     one = list(inspect.signature(method).parameters)
                     two = list(inspect.signature(getattr(AsyncClient, name)).parameters)
                     self.assertEqual(one, two)
                 else:
-                    self.assertIs(type(other), type(inspect.getattr_static(Client, name)))
+                    one_kind: object = inspect.getattr_static(Client, name)
+                    other_kind: object = inspect.getattr_static(AsyncClient, name)
+                    self.assertEqual(type(one_kind).__name__, type(other_kind).__name__)
 
     def test_the_async_commands_are_up_to_date(self) -> None:
         namespace: dict[str, object] = {"__file__": str(PACKAGE / "scripts" / "make_async.py"), "__name__": "made"}
