@@ -135,7 +135,7 @@ impl Builder {
     pub async fn start(self) -> Result<Client, ClientError> {
         let (process, stdin, stdout) = self.to_program().start()?;
         let (reader, writer) = (Box::new(stdout), Box::new(stdin));
-        self.open(reader, writer, Peer::Process(process), InvalidLines::Refuse).await
+        self.open(reader, writer, Peer::Process(Box::new(process)), InvalidLines::Refuse).await
     }
 
     /// Connects to a tiller that runs elsewhere, such as in a container, by its stdout and stdin. It

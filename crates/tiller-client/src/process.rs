@@ -39,7 +39,7 @@ pub(crate) struct Program {
 
 /// What the connection waits for at its end.
 pub(crate) enum Peer {
-    Process(Process),
+    Process(Box<Process>),
     /// The host owns the streams and what is behind them.
     Attached,
 }

@@ -74,8 +74,10 @@ fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
 impl SetHostTools {
     /// If one tool is invalid, none is registered.
     pub(crate) fn check(&self, command: &str) -> Result<(), Refusal> {
-        let refused =
-            |error| Refusal { command: command.to_owned(), kind: RefusalKind::Refused, error };
+        let refused = |error| {
+            let command = command.to_owned();
+            Refusal { command, kind: RefusalKind::Refused, error, code: None }
+        };
         for (index, tool) in self.tools.iter().enumerate() {
             tool.check(index).map_err(refused)?;
         }

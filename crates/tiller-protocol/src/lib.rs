@@ -42,6 +42,7 @@ mod compaction;
 mod host_tools;
 mod queue;
 mod replay;
+mod sessions;
 mod inspection;
 pub mod schema;
 mod writer;
@@ -72,8 +73,13 @@ pub use queue::{
 };
 pub use record::{EVENTS, MessageStep, OpenTodo, Record, Step};
 pub use replay::{Cut, EventsData, RecordPiece, Stamp};
-pub use reply::{Disposition, DispositionData, Label, Reply, Response};
+pub use reply::{ClientId, Disposition, DispositionData, Label, Reply, Response};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
+pub use sessions::{
+    Attach, AttachMode, ClosedReason, DetachedReason, ErrorCode, InUseData, OpenSession,
+    OpenSessionStatus, OpenSessionSummary, OpenSessionsData, OpenedData, ReplayData,
+    SERVER_COMMANDS, ServerCommand, ServerRecord, ServerRequest, SessionTarget,
+};
 pub use writer::{Detail, RecordWriter};
 
 // Types of the agent in the fields of commands and records, for clients that depend on this crate

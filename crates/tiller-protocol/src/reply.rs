@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::json::{Json, present};
+use crate::sessions::ErrorCode;
 
 /// The one response to a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,9 @@ pub struct Response<'a> {
     /// On refusal, a text for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Cow<'a, str>>,
+    /// On refusal by a server of many sessions, a name for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,12 +47,18 @@ impl<'a> Response<'a> {
             success: true,
             data: None,
             error: None,
+            code: None,
         }
     }
 
     pub fn refusal(id: Option<&'a RawValue>, command: &'a str, error: &'a str) -> Response<'a> {
         let error = Some(Cow::Borrowed(error));
         Response { success: false, error, ..Response::success(id, command) }
+    }
+
+    /// The same refusal with a name for programs.
+    pub fn with_code(self, code: Option<ErrorCode>) -> Response<'a> {
+        Response { code, ..self }
     }
 
     /// Whether it answers the command that was sent with this `id`.
@@ -70,9 +80,15 @@ impl<'a> Response<'a> {
 /// The command that a response belongs to.
 #[derive(Clone, Debug)]
 pub struct Label {
+    /// The client that waits for the response.
+    pub client: ClientId,
     pub id: Option<Box<RawValue>>,
     pub command: &'static str,
 }
+
+/// A client of a session. A process with one session has one client, the default one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientId(pub u32);
 
 /// The data of a successful response as JSON text, or nothing.
 #[derive(Debug)]
@@ -88,6 +104,11 @@ impl Reply {
     /// Data that is JSON text already.
     pub fn text(data: Vec<u8>) -> Reply {
         Reply(Some(data))
+    }
+
+    /// The data as JSON text.
+    pub fn into_text(self) -> Option<String> {
+        self.0.map(|data| String::from_utf8(data).expect("JSON is UTF-8"))
     }
 
     pub(crate) fn into_json(self) -> Option<Vec<u8>> {

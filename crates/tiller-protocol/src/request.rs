@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::Label;
 use crate::command::Command;
 use crate::json::present;
+use crate::sessions::ErrorCode;
+use crate::{ClientId, Label};
 
 /// A longer line is refused as a whole; no command needs more.
 pub const LINE_MAX_BYTES: usize = 64 << 20;
@@ -24,6 +25,8 @@ pub enum Line {
 /// One parsed line from the client.
 #[derive(Debug)]
 pub struct Request {
+    /// The client that sent it.
+    pub client: ClientId,
     /// The client's id, as it was spelled. It is echoed and never parsed.
     pub id: Option<Box<RawValue>>,
     pub command: Result<Command, Refusal>,
@@ -38,6 +41,7 @@ pub struct Refusal {
     pub command: String,
     pub kind: RefusalKind,
     pub error: String,
+    pub code: Option<ErrorCode>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,19 +60,21 @@ impl Refusal {
             command: "parse".into(),
             kind: RefusalKind::Parse,
             error: format!("Failed to parse command: {why}"),
+            code: None,
         }
     }
 
     /// A valid command that cannot be run.
     pub fn of(label: &Label, error: String) -> Refusal {
-        Refusal { command: label.command.to_owned(), kind: RefusalKind::Refused, error }
+        Refusal { command: label.command.to_owned(), kind: RefusalKind::Refused, error, code: None }
     }
 
-    pub(crate) fn unknown(command: &str) -> Refusal {
+    pub fn unknown(command: &str) -> Refusal {
         Refusal {
             command: command.into(),
             kind: RefusalKind::Unknown,
             error: format!("Unknown command: {command}"),
+            code: None,
         }
     }
 
@@ -79,14 +85,16 @@ impl Refusal {
             command: command.into(),
             kind: RefusalKind::Refused,
             error: format!("Not supported: {command}"),
+            code: None,
         }
     }
 
-    pub(crate) fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
+    pub fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
         Refusal {
             command: command.into(),
             kind: RefusalKind::Refused,
             error: format!("Invalid command {command:?}: {why}"),
+            code: None,
         }
     }
 }
@@ -120,12 +128,13 @@ impl Request {
 
     /// A line without an id.
     fn refused(refusal: Refusal) -> Request {
-        Request { id: None, command: Err(refusal), line_bytes: 0 }
+        Request { client: ClientId::default(), id: None, command: Err(refusal), line_bytes: 0 }
     }
 
     pub(crate) fn parse(text: &str) -> Result<Request, serde_json::Error> {
         if let Ok(Envelope { id, kind }) = serde_json::from_str(text) {
-            return Ok(Request { id, command: Command::read(&kind, text), line_bytes: 0 });
+            let command = Command::read(&kind, text);
+            return Ok(Request { client: ClientId::default(), id, command, line_bytes: 0 });
         }
         // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
         // and no value is parsed, so that a number like 1e400 does not hide the id.
@@ -147,7 +156,7 @@ impl Request {
             Some(Err(_)) => Err(Refusal::parse("field `type`: expected a string")),
             None => Err(Refusal::parse("missing field `type`")),
         };
-        Request { id, command, line_bytes: 0 }
+        Request { client: ClientId::default(), id, command, line_bytes: 0 }
     }
 }
 
@@ -211,7 +220,7 @@ mod tests {
                 let id = id.map_or("-".to_owned(), |id| id.to_string());
                 match command {
                     Ok(command) => format!("{id} {command:?}"),
-                    Err(Refusal { command, kind, error }) => {
+                    Err(Refusal { command, kind, error, .. }) => {
                         format!("{id} {kind:?} {command}: {error}")
                     }
                 }

@@ -18,6 +18,7 @@ use crate::message::{Message, text, tool_call, usage};
 use crate::record::{OpenTodo, Record, Step};
 use crate::reply::{Label, Reply, Response};
 use crate::request::Refusal;
+use crate::sessions::ServerRecord;
 use crate::snapshot::{Snapshot, write_json};
 use crate::{Level, Stream, ToolUpdates};
 
@@ -83,7 +84,13 @@ impl RecordWriter {
 
     pub fn refuse(&self, id: Option<&RawValue>, refusal: &Refusal, out: &mut Vec<u8>) {
         let id = id.filter(|_| self.level.labels(refusal.kind));
-        line(out, &Response::refusal(id, &refusal.command, &refusal.error));
+        let response = Response::refusal(id, &refusal.command, &refusal.error);
+        line(out, &response.with_code(refusal.code));
+    }
+
+    /// A record of a server with many sessions.
+    pub fn server_record(&self, record: &ServerRecord<'_>, out: &mut Vec<u8>) {
+        line(out, record);
     }
 
     pub fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -54,43 +54,46 @@ fn would_wait(state: &SessionState, request: &Request) -> bool {
 fn refuse(state: &mut SessionState, request: Request) {
     let refusal = match request.command {
         Ok(command) => {
-            let label = Label { id: None, command: command.name() };
+            let label = Label { client: request.client, id: None, command: command.name() };
             Refusal::of(&label, TOO_MANY.to_owned())
         }
         Err(refusal) => refusal,
     };
-    state.outbox.refuse(request.id, refusal);
+    state.outbox.refuse(request.client, request.id, refusal);
 }
 
 pub(crate) fn dispatch(state: &mut SessionState, request: Request, format: WireFormat) {
     if state.project.holds_back(&request) {
         return state.transition.held_mut().push_back(request);
     }
-    let Request { id, command, line_bytes } = request;
+    let Request { client, id, command, line_bytes } = request;
     let command = match command {
         Ok(command) => command,
         // Held requests are answered in the order of their lines, refusals included.
         Err(refusal) if state.project.is_awaited() || state.is_changing() => {
             return state.transition.held_mut().push_back(Request {
+                client,
                 id,
                 command: Err(refusal),
                 line_bytes,
             });
         }
-        Err(refusal) => return state.outbox.refuse(id, refusal),
+        Err(refusal) => return state.outbox.refuse(client, id, refusal),
     };
     if state.is_changing() && !command.is_urgent() {
         return state.transition.held_mut().push_back(Request {
+            client,
             id,
             command: Ok(command),
             line_bytes,
         });
     }
     if command.needs_place(format.level) && !state.project.is_loaded() {
-        state.transition.held_mut().push_front(Request { id, command: Ok(command), line_bytes });
+        let held = Request { client, id, command: Ok(command), line_bytes };
+        state.transition.held_mut().push_front(held);
         return project_state::load(state, LoadReason::Need);
     }
-    let label = Label { id, command: command.name() };
+    let label = Label { client, id, command: command.name() };
     match handle(state, &label, command, format) {
         Ok(Response::Now(reply)) => state.respond(label, Ok(reply)),
         Ok(Response::Later | Response::Never) => {}
@@ -195,7 +198,9 @@ fn handle(
         Command::GetCapabilities => handlers::hello::get_capabilities(format),
         Command::GetEvents(body) => handlers::replay::get_events(state, label, body),
         Command::GetRecord(body) => handlers::replay::get_record(state, label, body),
-        Command::SetHostTools(body) => handlers::host_tools::set_host_tools(state, body.tools),
+        Command::SetHostTools(body) => {
+            handlers::host_tools::set_host_tools(state, label.client, body.tools)
+        }
         Command::HostToolUpdate(body) => {
             handlers::host_tools::update(state, &body.id, body.partial_result)
         }
@@ -204,7 +209,7 @@ fn handle(
             handlers::host_tools::result(state, &id, body.into_result())
         }
         Command::SetTodos(body) => handlers::todos::set_todos(state, body.phases),
-        Command::Hello(hello) => handlers::hello::hello(state, hello, format),
+        Command::Hello(hello) => handlers::hello::hello(state, label.client, hello, format),
         Command::ExtensionUiResponse(body) => {
             dialogs::ui_answered(state, &body.id, body.answer);
             Ok(Response::Never)

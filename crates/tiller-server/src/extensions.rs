@@ -294,7 +294,7 @@ pub(super) fn handle_request(state: &mut SessionState, request: ExtensionRequest
 /// Handles the result of a task.
 pub(super) fn task_done(state: &mut SessionState, done: ExtensionTaskDone) {
     match done {
-        ExtensionTaskDone::DialogOver(id) => state.extensions.dialogs.close(&id),
+        ExtensionTaskDone::DialogOver(id) => dialogs::dialog_over(state, &id),
         ExtensionTaskDone::Loaded(report) => loading::loaded(state, report),
         ExtensionTaskDone::WrongFlags(problems) => loading::wrong_flags(state, &problems),
         ExtensionTaskDone::Discovered(paths) => state.project.add_extension_paths(paths),

@@ -12,13 +12,15 @@ use std::time::Duration;
 use tiller_agent::event::Event;
 use tiller_agent::message::Arguments;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
-use tiller_protocol::HostTool;
+use tiller_protocol::{ClientId, HostTool};
 
 use crate::server::Input;
 use crate::tasks::{Responder, Tasks};
 
 #[derive(Default)]
 pub(crate) struct HostTools {
+    /// The client that registered the tools, and gets their calls.
+    owner: ClientId,
     /// The registered tools that are offered.
     tools: Vec<Tool>,
     /// Changes with each registration.
@@ -57,12 +59,19 @@ impl HostTools {
         &self.tools
     }
 
+    /// The client that the events of calls are for.
+    pub(super) fn owner(&self) -> ClientId {
+        self.owner
+    }
+
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
     /// Replaces the tools. Later requests offer them; open calls are not affected.
-    pub(crate) fn register(&mut self, tools: Vec<HostTool>, tasks: &Tasks) {
+    pub(crate) fn register(&mut self, client: ClientId, tools: Vec<HostTool>, tasks: &Tasks) {
+        self.owner = client;
+        self.is_client_gone = false;
         let caller = Caller { tasks: tasks.clone(), calls: self.calls.clone() };
         let offered = tools.into_iter().filter(|tool| !tool.is_hidden);
         self.tools = offered.map(|tool| caller.tool(tool)).collect();
@@ -116,6 +125,17 @@ impl HostTools {
     pub(super) fn run_ended(&mut self) -> Vec<Event> {
         let open = std::mem::take(&mut self.open);
         open.into_keys().map(|number| self.cancel(number)).collect()
+    }
+
+    /// A client has left: if the tools are its own, they are no longer offered, and open calls fail.
+    pub(super) fn detached(&mut self, client: ClientId) {
+        if self.owner == client && !self.tools.is_empty() {
+            self.tools.clear();
+            self.version += 1;
+            for (_, open) in std::mem::take(&mut self.open) {
+                open.answer.respond(Err(Failure::new(GONE)));
+            }
+        }
     }
 
     /// stdin is at its end: open calls fail now, later ones when they are made.

@@ -12,6 +12,11 @@ mod config;
 pub mod server;
 mod session_handle;
 pub mod connection;
+mod connections;
+mod router;
+mod hosted;
+mod session_observer;
+mod open_records;
 mod shutdown;
 mod dispatch;
 mod held_requests;
@@ -50,6 +55,9 @@ pub mod session_store;
 
 pub use config::ServerConfig;
 pub use model_state::model_change;
+pub use router::{
+    ClientInputs, Gauges, Metrics, OpenError, Router, RouterConfig, RouterEnd, SessionOpener,
+};
 pub use server::{OnEof, serve};
 pub use session_handle::{SessionEnded, SessionHandle};
 pub use todo_tool::NAME as TODO_TOOL;

@@ -10,6 +10,7 @@
 
 mod cut;
 mod frames;
+mod queue;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,13 +20,17 @@ use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::ToolCall;
 use tiller_agent::tool::ToolOutput;
-use tiller_protocol::{Detail, GetEvents, GetRecord, Label, Level, RecordWriter, Refusal, Reply};
+use tiller_protocol::{
+    Detail, GetEvents, GetRecord, Label, Level, RecordWriter, Refusal, Reply, ServerRecord,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::connection::WireFormat;
 use crate::outbox::Outgoing;
 use frames::{Frames, Keep};
+
+pub use queue::{Chunk, OutputQueue};
 
 /// With more than this unread, updates are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
@@ -88,7 +93,54 @@ impl Out {
     }
 
     pub(crate) fn ready(&mut self, version: &str) {
-        self.writer.ready(version, &mut self.batch);
+        self.line(|writer, batch| writer.ready(version, batch));
+    }
+
+    /// Names the session in every later record.
+    pub(crate) fn name_session(&mut self, handle: &str) {
+        self.frames.name_session(handle);
+    }
+
+    /// Writes a line that is not a record of the session: without its name and without a number.
+    pub(crate) fn plain_line(&mut self, line: &str) {
+        self.write_held();
+        self.batch.extend_from_slice(line.as_bytes());
+        self.batch.push(b'\n');
+    }
+
+    /// Writes kept records once more, as they were.
+    pub(crate) fn repeat(&mut self, lines: &[Box<str>]) {
+        for line in lines {
+            self.plain_line(line);
+            if self.batch.len() > BATCH_BYTES {
+                self.send();
+            }
+        }
+    }
+
+    /// The records after this number, if all of them are kept.
+    pub(crate) fn kept_since(&mut self, since: u64) -> Option<Vec<Box<str>>> {
+        self.write_held();
+        self.frames.kept_since(since)
+    }
+
+    /// The pipe, for another stream.
+    pub(crate) fn into_pipe(self) -> Pipe {
+        self.pipe
+    }
+
+    /// Writes to another pipe from now on.
+    pub(crate) fn reconnect(&mut self, pipe: Pipe) {
+        self.write_held();
+        self.batch.clear();
+        self.pipe = pipe;
+    }
+
+    /// Writes what is waiting, and nothing to the client afterwards; records are still kept.
+    pub(crate) fn disconnect(&mut self) {
+        self.write_held();
+        self.flush();
+        self.pipe = Pipe::closed();
     }
 
     pub(crate) fn write(&mut self, outgoing: Outgoing) {
@@ -99,6 +151,16 @@ impl Out {
             Outgoing::Format(format) => self.change_format(format),
             Outgoing::Events(label, request) => self.respond_with_events(&label, &request),
             Outgoing::RecordPiece(label, request) => self.respond_with_piece(&label, &request),
+            Outgoing::DialogClosed(id) => self.dialog_closed(&id),
+        }
+    }
+
+    /// A client that has the session for itself knows by its own answer.
+    fn dialog_closed(&mut self, id: &str) {
+        if self.frames.names_session() {
+            self.write_held();
+            let record = ServerRecord::ExtensionUiClosed { id: id.into() };
+            self.line(|writer, batch| writer.server_record(&record, batch));
         }
     }
 
@@ -235,7 +297,7 @@ impl Out {
     }
 
     fn waiting_bytes(&self) -> usize {
-        self.pipe.unsent.load(Ordering::Acquire) + self.batch.len()
+        self.pipe.waiting_bytes() + self.batch.len()
     }
 
     fn hold_delta(&mut self, update: Update) {
@@ -351,7 +413,7 @@ fn is_paid(record_bytes: usize, text_bytes: usize) -> bool {
     record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes
 }
 
-fn is_delta(update: &Update) -> bool {
+pub(crate) fn is_delta(update: &Update) -> bool {
     delta(update).is_some()
 }
 
@@ -364,7 +426,7 @@ fn delta(update: &Update) -> Option<&str> {
     }
 }
 
-fn same_block(a: &Update, b: &Update) -> bool {
+pub(crate) fn same_block(a: &Update, b: &Update) -> bool {
     match (a, b) {
         (Update::TextDelta { index: a, .. }, Update::TextDelta { index: b, .. })
         | (Update::ThinkingDelta { index: a, .. }, Update::ThinkingDelta { index: b, .. })
@@ -373,7 +435,7 @@ fn same_block(a: &Update, b: &Update) -> bool {
     }
 }
 
-fn append(held: &mut Update, more: Update) {
+pub(crate) fn append(held: &mut Update, more: Update) {
     if let (
         Update::TextDelta { delta, .. }
         | Update::ThinkingDelta { delta, .. }
@@ -389,14 +451,29 @@ fn append(held: &mut Update, more: Update) {
 
 /// The server's end of the pipe to the writer.
 pub struct Pipe {
-    chunks: mpsc::UnboundedSender<Vec<u8>>,
-    unsent: Arc<AtomicUsize>,
+    sink: Sink,
+    unsent: Unsent,
+}
+
+enum Sink {
+    /// The only pipe of its writer.
+    Channel(mpsc::UnboundedSender<Vec<u8>>),
+    /// One of several pipes of a client with many sessions.
+    Queue(Arc<OutputQueue>, u64),
+    /// There is no writer.
+    Closed,
 }
 
 /// The writer's end.
 pub struct Drain {
     chunks: mpsc::UnboundedReceiver<Vec<u8>>,
-    unsent: Arc<AtomicUsize>,
+    unsent: Unsent,
+}
+
+/// Counts the bytes that the writer has not written yet.
+#[derive(Clone, Default)]
+struct Unsent {
+    bytes: Arc<AtomicUsize>,
     caught_up: Arc<Notify>,
 }
 
@@ -404,17 +481,50 @@ pub struct Drain {
 /// bounds it; the notification means that a writer that was behind has caught up.
 pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let unsent = Arc::new(AtomicUsize::new(0));
-    let caught_up = Arc::new(Notify::new());
-    let pipe = Pipe { chunks: sender, unsent: unsent.clone() };
-    (pipe, Drain { chunks: receiver, unsent, caught_up: caught_up.clone() }, caught_up)
+    let unsent = Unsent::default();
+    let caught_up = unsent.caught_up.clone();
+    let pipe = Pipe { sink: Sink::Channel(sender), unsent: unsent.clone() };
+    (pipe, Drain { chunks: receiver, unsent }, caught_up)
 }
 
 impl Pipe {
+    /// A pipe into a queue that several sessions share.
+    pub(crate) fn into_queue(queue: Arc<OutputQueue>) -> (Pipe, Arc<Notify>) {
+        let unsent = Unsent::default();
+        let caught_up = unsent.caught_up.clone();
+        let lane = queue.new_lane();
+        (Pipe { sink: Sink::Queue(queue, lane), unsent }, caught_up)
+    }
+
+    /// Sends one line.
+    pub(crate) fn send_line(&self, line: &str) {
+        let mut chunk = Vec::with_capacity(line.len() + 1);
+        chunk.extend_from_slice(line.as_bytes());
+        chunk.push(b'\n');
+        self.send(chunk);
+    }
+
+    fn closed() -> Pipe {
+        Pipe { sink: Sink::Closed, unsent: Unsent::default() }
+    }
+
     fn send(&self, chunk: Vec<u8>) {
-        self.unsent.fetch_add(chunk.len(), Ordering::AcqRel);
-        // A writer that has ended has sent `OutputClosed` itself.
-        self.chunks.send(chunk).ok();
+        match &self.sink {
+            Sink::Channel(sender) => {
+                self.unsent.bytes.fetch_add(chunk.len(), Ordering::AcqRel);
+                // A writer that has ended has sent `OutputClosed` itself.
+                sender.send(chunk).ok();
+            }
+            Sink::Queue(queue, lane) => {
+                self.unsent.bytes.fetch_add(chunk.len(), Ordering::AcqRel);
+                queue.push(*lane, Chunk::new(chunk, self.unsent.clone()));
+            }
+            Sink::Closed => {}
+        }
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.unsent.bytes.load(Ordering::Acquire)
     }
 }
 
@@ -437,7 +547,13 @@ impl Drain {
 
     /// Reports that this many bytes have been read.
     pub fn wrote(&self, bytes: usize) {
-        let before = self.unsent.fetch_sub(bytes, Ordering::AcqRel);
+        self.unsent.wrote(bytes);
+    }
+}
+
+impl Unsent {
+    fn wrote(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
         let after = before - bytes;
         let passed = |mark: usize| before > mark && after <= mark;
         if passed(CONGESTED_BYTES) || passed(FLOODED_BYTES) {

@@ -1,15 +1,21 @@
-//! What a session has to say, in order. The server hands it to the connection after each request and
-//! each input.
+//! What a session has to say, in order, and to whom. The server hands it to the connections after
+//! each request and each input.
 
 use serde_json::value::RawValue;
 use tiller_agent::event::Event;
-use tiller_protocol::{GetEvents, GetRecord, Label, Refusal, Reply};
+use tiller_protocol::{ClientId, GetEvents, GetRecord, Label, Refusal, Reply};
 
 use crate::connection::WireFormat;
 
 #[derive(Default)]
 pub(crate) struct Outbox {
-    waiting: Vec<Outgoing>,
+    waiting: Vec<Addressed>,
+}
+
+/// Something to be written, and the client that gets it. None: all clients.
+pub(crate) struct Addressed {
+    pub(crate) to: Option<ClientId>,
+    pub(crate) outgoing: Outgoing,
 }
 
 /// Something to be written.
@@ -24,34 +30,49 @@ pub(crate) enum Outgoing {
     Events(Label, GetEvents),
     /// The response has a part of a record that the connection keeps.
     RecordPiece(Label, GetRecord),
+    /// A dialog needs no answer any more. For clients that share the session with others.
+    DialogClosed(String),
 }
 
 impl Outbox {
     pub(crate) fn event(&mut self, event: Event) {
-        self.waiting.push(Outgoing::Event(event));
+        self.push(None, Outgoing::Event(event));
     }
 
     pub(crate) fn respond(&mut self, label: Label, result: Result<Reply, String>) {
-        self.waiting.push(Outgoing::Response(label, result));
+        self.push(Some(label.client), Outgoing::Response(label, result));
     }
 
-    pub(crate) fn refuse(&mut self, id: Option<Box<RawValue>>, refusal: Refusal) {
-        self.waiting.push(Outgoing::Refusal(id, refusal));
+    pub(crate) fn refuse(&mut self, client: ClientId, id: Option<Box<RawValue>>, refusal: Refusal) {
+        self.push(Some(client), Outgoing::Refusal(id, refusal));
     }
 
-    pub(crate) fn change_format(&mut self, format: WireFormat) {
-        self.waiting.push(Outgoing::Format(format));
+    pub(crate) fn change_format(&mut self, client: ClientId, format: WireFormat) {
+        self.push(Some(client), Outgoing::Format(format));
     }
 
     pub(crate) fn events(&mut self, label: Label, request: GetEvents) {
-        self.waiting.push(Outgoing::Events(label, request));
+        self.push(Some(label.client), Outgoing::Events(label, request));
     }
 
     pub(crate) fn record_piece(&mut self, label: Label, request: GetRecord) {
-        self.waiting.push(Outgoing::RecordPiece(label, request));
+        self.push(Some(label.client), Outgoing::RecordPiece(label, request));
     }
 
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Outgoing> {
+    /// Adds an event for one client.
+    pub(crate) fn event_for(&mut self, client: ClientId, event: Event) {
+        self.push(Some(client), Outgoing::Event(event));
+    }
+
+    pub(crate) fn dialog_closed(&mut self, id: String) {
+        self.push(None, Outgoing::DialogClosed(id));
+    }
+
+    fn push(&mut self, to: Option<ClientId>, outgoing: Outgoing) {
+        self.waiting.push(Addressed { to, outgoing });
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Addressed> {
         self.waiting.drain(..)
     }
 }

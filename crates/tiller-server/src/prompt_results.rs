@@ -10,7 +10,7 @@ use tiller_agent::event::Event;
 use tiller_agent::limits::LimitName;
 use tiller_agent::message::{Message, Usage};
 use tiller_agent::prompt_result::{PromptReason, PromptResult, PromptStatus};
-use tiller_protocol::Label;
+use tiller_protocol::{ClientId, Label};
 use tokio::time::Instant;
 
 use crate::state::SessionState;
@@ -71,8 +71,10 @@ impl AcceptedPrompt {
         self.origin.client_message_id.as_deref()
     }
 
-    fn result(self, verdict: Verdict) -> Event {
-        Event::PromptResult(Box::new(PromptResult {
+    /// The client that sent the message, and its result.
+    fn result(self, verdict: Verdict) -> (ClientId, Event) {
+        let client = self.origin.label.client;
+        let result = PromptResult {
             id: self.origin.label.id,
             client_message_id: self.origin.client_message_id,
             command: self.origin.label.command,
@@ -84,7 +86,8 @@ impl AcceptedPrompt {
             usage: self.usage,
             duration_ms: self.accepted.elapsed().as_millis() as u64,
             error: verdict.error,
-        }))
+        };
+        (client, Event::PromptResult(Box::new(result)))
     }
 }
 
@@ -210,14 +213,16 @@ pub(crate) fn drop_queued(
     reason: PromptReason,
 ) {
     for prompt in prompts {
-        state.emit(prompt.result(Verdict::new(PromptStatus::Dropped, Some(reason))));
+        let (client, event) = prompt.result(Verdict::new(PromptStatus::Dropped, Some(reason)));
+        state.emit_for(client, event);
     }
 }
 
 /// Emits the result of a message that an extension has handled. Its response has been sent.
 pub(crate) fn handled(state: &mut SessionState, origin: Origin) {
     let verdict = Verdict::new(PromptStatus::Handled, None);
-    state.emit(AcceptedPrompt::new(origin).result(verdict));
+    let (client, event) = AcceptedPrompt::new(origin).result(verdict);
+    state.emit_for(client, event);
 }
 
 /// Emits all missing results, because the session ends now.
@@ -229,7 +234,8 @@ pub(crate) fn end_session(state: &mut SessionState) {
 
 fn emit_active(state: &mut SessionState, verdict: &Verdict) {
     for prompt in state.results.take_active() {
-        state.emit(prompt.result(verdict.clone()));
+        let (client, event) = prompt.result(verdict.clone());
+        state.emit_for(client, event);
     }
 }
 

@@ -1,21 +1,25 @@
-//! Connects one session with one client. It handles one input at a time, of the client or of the
-//! session's own tasks. So there are no locks, and things happen in the order of this loop.
+//! Connects a session with its client, or with its clients. It handles one input at a time, of a
+//! client or of the session's own tasks. So there are no locks, and things happen in the order of
+//! this loop.
 
 use std::time::Duration;
 
 use tiller_agent::driver::End;
 use tiller_agent::event::Event;
-use tiller_protocol::{Label, Reply, Request};
+use tiller_protocol::{ClientId, Label, Reply, Request};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::client_bash::{self, BashEnded};
 use crate::config::ServerConfig;
 use crate::connection::{Channels, ClientInput, Connection, at};
+use crate::connections::Connections;
 use crate::dispatch::{dispatch, receive};
 use crate::extensions::{
     self, ExitRequest, ExtensionRequest, ExtensionTaskDone, commands, loading,
 };
 use crate::host_tools::HostCall;
+use crate::hosted::{Hosted, HostedEnd, IdleEnd, SessionCommand};
 use crate::project_state::{self, ResourcesLoaded};
 use crate::prompt_results;
 use crate::run_host::RunRequest;
@@ -99,77 +103,147 @@ const ROUNDS: usize = 4;
 
 /// Runs a session with one client until the client, a signal or an extension ends it. Returns the
 /// exit code.
-pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
-    let connection = Connection::new(config.level, channels);
-    let (work_sender, work) = mpsc::channel(INPUTS_MAX);
-    let on_eof = config.on_eof;
-    let plan = std::mem::take(&mut config.extension_plan);
-    let mut state = SessionState::new(config, work_sender);
-    loading::load_at_start(&mut state, plan);
-    let deferred_requests = Vec::new();
-    let mut server = Server { state, connection, work, on_eof, deferred_requests, shutdown: None };
-    server.connection.greet(version());
+pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
+    let connection = Connection::only(config.level, channels);
+    let mut server = Server::start(config, Connections::only(connection), None);
+    for connection in server.connections.iter_mut() {
+        connection.greet(version());
+    }
     server.check_shutdown_request();
     server.write();
-    server.connection.flush();
+    server.connections.flush();
     loop {
         server.process_next().await;
         if let Some(code) = server.exit_code() {
-            commands::refuse_unfinished(&mut server.state);
-            prompt_results::end_session(&mut server.state);
-            server.write();
-            server.connection.close();
+            server.finish();
+            server.connections.close(None);
             return code;
         }
     }
 }
 
+/// Runs a session whose clients come and go, until it ends or goes to sleep. `first` is what has
+/// woken it.
+pub(crate) async fn serve_hosted(
+    config: ServerConfig,
+    connections: Connections,
+    hosted: Box<Hosted>,
+    first: Wake,
+) -> HostedEnd {
+    let mut server = Server::start(config, connections, Some(hosted));
+    match first {
+        Wake::Client(client, input) => server.process_client(client, input),
+        Wake::Command(command) => server.command(command),
+    }
+    server.check_shutdown_request();
+    server.end_step();
+    loop {
+        server.process_next().await;
+        let end = server.exit_code().map(|_| None).or_else(|| server.idle_end().map(Some));
+        let Some(idle_end) = end else { continue };
+        server.finish();
+        let Server { state, connections, hosted, .. } = server;
+        // The session's file is free before a client learns about the end.
+        drop(state);
+        let hosted = hosted.expect("the session was started as a hosted one");
+        return hosted.end(connections, idle_end);
+    }
+}
+
+/// What wakes a hosted session, or starts it.
+pub(crate) enum Wake {
+    Client(ClientId, ClientInput),
+    Command(SessionCommand),
+}
+
 struct Server {
     state: SessionState,
-    connection: Connection,
+    connections: Connections,
     /// From runs and tasks.
     work: mpsc::Receiver<Input>,
     on_eof: OnEof,
     /// Requests of runs that wait until the client has read more.
     deferred_requests: Vec<RunRequest>,
     shutdown: Option<Shutdown>,
+    /// Present if the session is one of many in this process.
+    hosted: Option<Box<Hosted>>,
 }
 
 impl Server {
+    fn start(
+        mut config: ServerConfig,
+        connections: Connections,
+        hosted: Option<Box<Hosted>>,
+    ) -> Server {
+        let (work_sender, work) = mpsc::channel(INPUTS_MAX);
+        let on_eof = config.on_eof;
+        let plan = std::mem::take(&mut config.extension_plan);
+        let mut state = SessionState::new(config, work_sender);
+        loading::load_at_start(&mut state, plan);
+        let deferred_requests = Vec::new();
+        Server { state, connections, work, on_eof, deferred_requests, shutdown: None, hosted }
+    }
+
+    /// Emits what is owed, because the session ends now.
+    fn finish(&mut self) {
+        commands::refuse_unfinished(&mut self.state);
+        prompt_results::end_session(&mut self.state);
+        self.write();
+    }
+
     /// Waits for an input, handles it and all others that are ready, and flushes the output.
     async fn process_next(&mut self) {
-        let shutdown_due = self.shutdown.as_ref().and_then(Shutdown::due);
+        let due = self.due();
         tokio::select! {
             biased;
-            input = self.connection.next() => {
+            (client, input) = self.connections.next() => {
                 if let Some(input) = input {
-                    self.process_client(input);
+                    self.process_client(client, input);
                 }
             }
             Some(input) = self.work.recv() => self.process(input),
-            () = at(shutdown_due) => {}
+            Some(command) = Hosted::next_command(&mut self.hosted) => self.command(command),
+            () = at(due) => {}
         }
         // All ready inputs go into the same write, and the tasks that were just answered get a
         // chance to send more: one large write is cheaper than several small ones, on both sides.
         for _ in 0..ROUNDS {
             self.drain_ready();
             tokio::task::yield_now().await;
-            if self.work.is_empty() && !self.connection.has_lines() {
+            if self.work.is_empty() && !self.connections.has_lines() {
                 break;
             }
         }
         self.answer_deferred();
         self.end_grace();
+        self.end_step();
+    }
+
+    /// Writes what the step has emitted. Others see the session as it is before a client learns
+    /// about it.
+    fn end_step(&mut self) {
         self.write();
-        self.connection.flush();
+        if let Some(hosted) = &mut self.hosted {
+            hosted.stepped(&mut self.state, &mut self.connections);
+        }
+        self.connections.flush();
+    }
+
+    /// When to go on, if no input arrives before.
+    fn due(&self) -> Option<Instant> {
+        let shutdown = self.shutdown.as_ref().and_then(Shutdown::due);
+        let hosted = self.hosted.as_ref().and_then(|hosted| hosted.due());
+        shutdown.into_iter().chain(hosted).min()
     }
 
     /// Handles the inputs that are ready. Lines and work each have a limit, so that neither a fast
     /// client nor a fast model can starve the other.
     fn drain_ready(&mut self) {
-        for _ in 0..BATCH {
-            let Some(input) = self.connection.try_next() else { break };
-            self.process_client(input);
+        for place in 0..self.connections.count() {
+            for _ in 0..BATCH {
+                let Some((client, input)) = self.connections.try_next(place) else { break };
+                self.process_client(client, input);
+            }
         }
         for _ in 0..BATCH {
             let Ok(input) = self.work.try_recv() else { break };
@@ -183,17 +257,29 @@ impl Server {
         self.finish_input();
     }
 
-    /// The same for an input of the client.
-    fn process_client(&mut self, input: ClientInput) {
+    /// The same for an input of a client.
+    fn process_client(&mut self, client: ClientId, input: ClientInput) {
         match input {
             ClientInput::Lines(lines) => {
                 for request in lines.into_iter().filter_map(Request::read) {
-                    receive(&mut self.state, request, self.connection.format());
+                    let request = Request { client, ..request };
+                    match self.hosted.as_ref().and_then(|hosted| hosted.refusal(&request)) {
+                        Some(refusal) => self.state.outbox.refuse(client, request.id, refusal),
+                        None => receive(&mut self.state, request, self.connections.format(client)),
+                    }
                     self.write();
                 }
             }
-            ClientInput::LastLines => self.connection.ignore_flood(),
+            ClientInput::LastLines => {
+                if let Some(connection) = self.connections.find(client) {
+                    connection.ignore_flood();
+                }
+            }
             ClientInput::EndOfInput => self.end_of_input(),
+            ClientInput::Detached => {
+                self.connections.remove(client);
+                self.state.tools.host_mut().detached(client);
+            }
             ClientInput::OutputClosed => {
                 // No client is left to write to.
                 run::stop(&mut self.state);
@@ -215,9 +301,44 @@ impl Server {
         self.write();
     }
 
-    /// Hands what the session has emitted to the connection.
+    /// Hands what the session has emitted to the connections.
     fn write(&mut self) {
-        self.connection.write(&mut self.state.outbox);
+        self.connections.write(&mut self.state.outbox);
+    }
+
+    /// Carries out a command of the server with many sessions.
+    fn command(&mut self, command: SessionCommand) {
+        let Some(hosted) = &mut self.hosted else { return };
+        match command {
+            SessionCommand::Attach(request) => {
+                hosted.attach(&mut self.state, &mut self.connections, *request);
+            }
+            SessionCommand::Close => {
+                hosted.close();
+                run::stop(&mut self.state);
+                self.shut_down(0, Some(SHUTDOWN_LIMIT));
+            }
+            SessionCommand::EndOfInput => {
+                hosted.close();
+                self.end_of_input();
+            }
+            SessionCommand::Stop { within } => hosted.stop_within(within),
+        }
+        self.finish_input();
+    }
+
+    /// Whether the session goes to sleep or ends, because it was idle for long or because the
+    /// server ends.
+    fn idle_end(&mut self) -> Option<IdleEnd> {
+        let hosted = self.hosted.as_mut()?;
+        if hosted.is_stopping() {
+            if self.shutdown.is_none() && (self.state.is_idle() || hosted.is_stop_overdue()) {
+                run::stop(&mut self.state);
+                self.shut_down(0, Some(SHUTDOWN_LIMIT));
+            }
+            return None;
+        }
+        hosted.idle_end(&mut self.state, &self.connections)
     }
 
     fn handle(&mut self, input: Input) {
@@ -230,8 +351,9 @@ impl Server {
             Input::RulePauseOver => stream_rules::inject_now(&mut self.state),
             Input::SummaryDone(done) => compaction::summary_done(&mut self.state, *done),
             Input::HostCall(call) => {
+                let owner = self.state.tools.host().owner();
                 if let Some(event) = self.state.tools.host_mut().handle(call) {
-                    self.state.emit(event);
+                    self.state.emit_for(owner, event);
                 }
             }
             Input::TodoWrite(write) => todos::todo_write(&mut self.state, write),
@@ -253,7 +375,7 @@ impl Server {
     /// While the client is far behind, a run waits here before its next request, rather than in the
     /// middle of the model's stream.
     fn run_request(&mut self, request: RunRequest) {
-        if request.can_wait() && self.connection.is_flooded() {
+        if request.can_wait() && self.connections.is_flooded() {
             self.deferred_requests.push(request);
         } else {
             run::answer(&mut self.state, request);
@@ -261,7 +383,7 @@ impl Server {
     }
 
     fn answer_deferred(&mut self) {
-        if !self.deferred_requests.is_empty() && !self.connection.is_flooded() {
+        if !self.deferred_requests.is_empty() && !self.connections.is_flooded() {
             for request in self.deferred_requests.drain(..) {
                 run::answer(&mut self.state, request);
             }
@@ -274,7 +396,8 @@ impl Server {
             && !self.state.project.is_awaited()
             && let Some(request) = self.state.transition.held_mut().pop_front()
         {
-            dispatch(&mut self.state, request, self.connection.format());
+            let format = self.connections.format(request.client);
+            dispatch(&mut self.state, request, format);
             self.write();
         }
     }
@@ -286,8 +409,9 @@ impl Server {
                 self.shut_down(0, Some(SHUTDOWN_LIMIT));
             }
             OnEof::Finish => {
+                let owner = self.state.tools.host().owner();
                 for event in self.state.tools.host_mut().client_left() {
-                    self.state.emit(event);
+                    self.state.emit_for(owner, event);
                 }
                 self.shut_down(0, None);
             }

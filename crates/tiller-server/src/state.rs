@@ -4,7 +4,7 @@
 use tiller_agent::driver::Queue;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
-use tiller_protocol::{Label, Reply};
+use tiller_protocol::{ClientId, Label, Reply};
 use tiller_session::Body;
 use tokio::sync::mpsc;
 
@@ -115,6 +115,12 @@ impl SessionState {
     pub(crate) fn emit(&mut self, event: Event) {
         events::forward_event(self, &event);
         self.outbox.event(event);
+    }
+
+    /// The same for an event that only one client gets.
+    pub(crate) fn emit_for(&mut self, client: ClientId, event: Event) {
+        events::forward_event(self, &event);
+        self.outbox.event_for(client, event);
     }
 
     pub(super) fn respond(&mut self, label: Label, result: Result<Reply, String>) {

@@ -105,6 +105,11 @@ impl Tools {
         self.todo_tool
     }
 
+    /// Whether a client has registered or selected tools.
+    pub(super) fn has_client_changes(&self) -> bool {
+        !self.host.tools().is_empty() || self.selection.selected.is_some()
+    }
+
     pub(super) fn host(&self) -> &HostTools {
         &self.host
     }

@@ -63,6 +63,9 @@ pub struct Args {
     )]
     on_eof: EofAction,
 
+    /// With --mode rpc: many sessions on stdin and stdout, named by `sessionId`
+    #[arg(long, help_heading = "Modes")]
+    pub multi_session: bool,
     /// Work in this folder
     #[arg(long, value_name = "DIR", help_heading = "Modes")]
     pub cwd: Option<PathBuf>,

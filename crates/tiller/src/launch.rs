@@ -33,6 +33,7 @@ use crate::startup_session::StartupSession;
 use crate::usage::StartError;
 
 /// The environment of the process.
+#[derive(Clone)]
 pub struct ProcessEnv {
     pub cwd: PathBuf,
     pub variables: HashMap<String, String>,

@@ -15,6 +15,7 @@ pub mod session_command;
 pub mod auth_command;
 pub mod conform;
 pub mod stdio;
+pub mod serve;
 pub mod print_mode;
 pub mod attachments;
 pub mod manual;

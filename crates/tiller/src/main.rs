@@ -15,6 +15,7 @@ use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, li
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::print_mode::{self, print_stderr};
 use tiller::schema_command::SchemaCommand;
+use tiller::serve::{ConnectCommand, ServeCommand, multi_session};
 use tiller::session_command::SessionCommand;
 use tiller::stdio::serve_stdio;
 use tiller::usage::{BRIEF, StartError, USAGE, mistaken_command, usage_error};
@@ -54,13 +55,19 @@ fn start() -> Result<u8, StartError> {
         Some("completions") => {
             return command(&arguments, |c: CompletionsCommand| show(&c.run()));
         }
+        Some("serve") => {
+            return parsed(&arguments, |c: ServeCommand| c.run(ProcessEnv::of_process()?));
+        }
+        Some("connect") => {
+            return parsed(&arguments, |c: ConnectCommand| c.run(ProcessEnv::of_process()?));
+        }
         Some("schema") => return command(&arguments, |c: SchemaCommand| show(&c.run()?)),
         Some("man") => return command(&arguments, |c: ManCommand| show(&c.run()?)),
         None if std::io::stdin().is_terminal() => return Ok(brief()),
         _ => {}
     }
     let may_be_command = !arguments.iter().any(|argument| argument == "--");
-    let mut args = match Args::read(arguments) {
+    let mut args = match Args::read(arguments.clone()) {
         Ok(args) => args,
         Err(EarlyExit::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
         Err(EarlyExit::UsageError(why)) => return Err(StartError::Usage(why)),
@@ -94,6 +101,9 @@ fn start() -> Result<u8, StartError> {
     if let Some(paths) = &args.export {
         let page = export(&args, &env, paths)?;
         return Ok(show(&format!("Exported to: {}\n", page.display()))?);
+    }
+    if args.multi_session {
+        return multi_session(&args, &arguments, env);
     }
     serve(args, env)
 }
@@ -163,8 +173,16 @@ fn command<C: Parser>(
     arguments: &[OsString],
     run: impl FnOnce(C) -> Result<u8, String>,
 ) -> Result<u8, StartError> {
+    parsed(arguments, |command| Ok(run(command)?))
+}
+
+/// The same for a command that may find its options wrong.
+fn parsed<C: Parser>(
+    arguments: &[OsString],
+    run: impl FnOnce(C) -> Result<u8, StartError>,
+) -> Result<u8, StartError> {
     match C::try_parse_from(arguments.iter().skip(1)) {
-        Ok(command) => Ok(run(command)?),
+        Ok(command) => run(command),
         Err(err) if err.use_stderr() => Err(StartError::Usage(usage_error(&err))),
         Err(err) => Ok(show(&err.render().to_string())?),
     }

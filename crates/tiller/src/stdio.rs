@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tiller_server::ServerConfig;
 use tiller_server::connection::{Channels, ClientInput, Signal};
-use tiller_server::lines::{LINE_MAX_BYTES, Lines};
+use tiller_server::lines::{LINE_MAX_BYTES, Line, Lines};
 use tiller_server::out::{Drain, pipe};
 use tiller_server::server::{INPUTS_MAX, serve};
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,30 +46,43 @@ pub async fn serve_stdio(launch: ServerConfig) -> u8 {
 }
 
 fn read_stdin(inputs: &mpsc::Sender<ClientInput>, control: &mpsc::Sender<ClientInput>) {
+    // The server may have ended; then this thread ends with the process.
+    let send = |input| inputs.blocking_send(input).is_ok();
+    let last_line = read_complete_lines(|lines| send(ClientInput::Lines(lines)));
+    control.blocking_send(ClientInput::LastLines).ok();
+    if let Some(line) = last_line {
+        send(ClientInput::Lines(vec![line]));
+    }
+    send(ClientInput::EndOfInput);
+}
+
+/// Reads stdin to its end, and sends the lines of each read.
+pub(crate) fn read_lines(mut send: impl FnMut(Vec<Line>) -> bool) {
+    if let Some(line) = read_complete_lines(&mut send) {
+        send(vec![line]);
+    }
+}
+
+/// The same without the last line, if it has no end. Stops early if the lines cannot be sent.
+fn read_complete_lines(mut send: impl FnMut(Vec<Line>) -> bool) -> Option<Line> {
     let mut stdin = io::stdin().lock();
     let mut lines = Lines::new(LINE_MAX_BYTES);
     let mut chunk = vec![0; 64 << 10];
-    // The server may have ended; then this thread ends with the process.
-    let send = |input| inputs.blocking_send(input).ok();
     loop {
         match stdin.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => {
                 let mut complete = Vec::new();
                 lines.push(&chunk[..count], |line| complete.push(line));
-                if !complete.is_empty() {
-                    send(ClientInput::Lines(complete));
+                if !complete.is_empty() && !send(complete) {
+                    break;
                 }
             }
             Err(err) if err.kind() == ErrorKind::Interrupted => {}
             Err(_) => break,
         }
     }
-    control.blocking_send(ClientInput::LastLines).ok();
-    if let Some(line) = lines.finish() {
-        send(ClientInput::Lines(vec![line]));
-    }
-    send(ClientInput::EndOfInput);
+    lines.finish()
 }
 
 fn write_stdout(mut drain: Drain, control: &mpsc::Sender<ClientInput>) -> io::Result<()> {

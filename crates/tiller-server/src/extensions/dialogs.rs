@@ -36,11 +36,11 @@ impl Dialogs {
         Dialogs { open: HashMap::new(), is_client_gone: false, emits_titles }
     }
 
-    /// A dialog that timed out or was cancelled gets its default answer.
-    pub(super) fn close(&mut self, id: &str) {
-        if let Some(open) = self.open.remove(id) {
-            open.answer.respond(no_answer(&open.kind));
-        }
+    /// A dialog that timed out or was cancelled gets its default answer. Returns whether it was open.
+    fn close(&mut self, id: &str) -> bool {
+        let Some(open) = self.open.remove(id) else { return false };
+        open.answer.respond(no_answer(&open.kind));
+        true
     }
 
     /// stdin is at its end: open and later dialogs get their default answer.
@@ -51,9 +51,10 @@ impl Dialogs {
         }
     }
 
-    /// The client answers a dialog. Unknown and closed dialogs are ignored.
-    fn answer(&mut self, id: &str, answer: UiAnswer) {
-        let Some(open) = self.open.remove(id) else { return };
+    /// The client answers a dialog. Unknown and closed dialogs are ignored. Returns whether it was
+    /// open.
+    fn answer(&mut self, id: &str, answer: UiAnswer) -> bool {
+        let Some(open) = self.open.remove(id) else { return false };
         let none = no_answer(&open.kind);
         let value = match (&open.kind, answer) {
             (DialogKind::Confirm { .. }, UiAnswer::Confirmed(yes)) => Value::Bool(yes),
@@ -62,6 +63,7 @@ impl Dialogs {
             (_, _) => none,
         };
         open.answer.respond(value);
+        true
     }
 }
 
@@ -99,7 +101,16 @@ pub(crate) fn client_left(state: &mut SessionState) {
 }
 
 pub(crate) fn ui_answered(state: &mut SessionState, id: &str, answer: UiAnswer) {
-    state.extensions.dialogs.answer(id, answer);
+    if state.extensions.dialogs.answer(id, answer) {
+        state.outbox.dialog_closed(id.to_owned());
+    }
+}
+
+/// A dialog has timed out or was cancelled.
+pub(super) fn dialog_over(state: &mut SessionState, id: &str) {
+    if state.extensions.dialogs.close(id) {
+        state.outbox.dialog_closed(id.to_owned());
+    }
 }
 
 pub(super) fn show_notice(state: &mut SessionState, notice: Notice) {

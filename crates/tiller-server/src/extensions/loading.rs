@@ -99,6 +99,11 @@ impl ExtensionPlan {
         self.may_decide_trust && self.found.iter().any(|found| found.may_decide_trust())
     }
 
+    /// How many extensions are to be loaded.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// True if there are no extensions to load.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use tiller_protocol::{
-    COMMANDS, Capabilities, EVENTS, Hello, HelloData, LineLimits, SequenceInfo, ToolUpdates, schema,
+    COMMANDS, Capabilities, ClientId, EVENTS, Hello, HelloData, LineLimits, SequenceInfo,
+    ToolUpdates, schema,
 };
 use uuid::Uuid;
 
@@ -15,34 +16,55 @@ use crate::server::version;
 use crate::state::SessionState;
 
 /// The choices apply from this response on.
-pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat) -> Handled {
+pub(crate) fn hello(
+    state: &mut SessionState,
+    client: ClientId,
+    hello: Hello,
+    current: WireFormat,
+) -> Handled {
     let format = chosen(&hello, current);
-    state.outbox.change_format(format);
+    state.outbox.change_format(client, format);
     state.todos.set_level(format.level);
-    data(&HelloData {
+    let diagnostics = state.project.diagnostics().map(Cow::Borrowed).collect();
+    data(&hello_data(format, names(COMMANDS), diagnostics))
+}
+
+pub(crate) fn hello_data<'a>(
+    format: WireFormat,
+    commands: Vec<Cow<'a, str>>,
+    diagnostics: Vec<Cow<'a, str>>,
+) -> HelloData<'a> {
+    HelloData {
         server: "tiller".into(),
         version: version().into(),
         wire: format.level,
         stream: format.stream,
-        commands: names(COMMANDS),
+        commands,
         events: names(EVENTS),
         limits: LineLimits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.project.diagnostics().map(Cow::Borrowed).collect(),
+        diagnostics,
         schema: schema::hash(format.level).into(),
         prompt_results: format.prompt_results.then_some(true),
         sequence: sequence(format),
         max_frame_bytes: format.max_frame_bytes,
         tool_updates: Some(format.tool_updates).filter(|form| *form == ToolUpdates::Deltas),
-    })
+    }
 }
 
 pub(crate) fn get_capabilities(format: WireFormat) -> Handled {
-    data(&Capabilities {
+    data(&capabilities(format, names(COMMANDS)))
+}
+
+pub(crate) fn capabilities(
+    format: WireFormat,
+    commands: Vec<Cow<'static, str>>,
+) -> Capabilities<'static> {
+    Capabilities {
         server: "tiller".into(),
         version: version().into(),
         wire: format.level,
         stream: format.stream,
-        commands: names(COMMANDS),
+        commands,
         events: names(EVENTS),
         limits: LineLimits { line_bytes: LINE_MAX_BYTES },
         schema: schema::hash(format.level).into(),
@@ -50,11 +72,11 @@ pub(crate) fn get_capabilities(format: WireFormat) -> Handled {
         sequence: sequence(format),
         max_frame_bytes: format.max_frame_bytes,
         tool_updates: format.tool_updates,
-    })
+    }
 }
 
 /// The format after a `hello`. What it does not mention stays; another level has its own stream.
-fn chosen(hello: &Hello, current: WireFormat) -> WireFormat {
+pub(crate) fn chosen(hello: &Hello, current: WireFormat) -> WireFormat {
     let stream = match (hello.stream, hello.wire) {
         (Some(stream), _) => stream,
         (None, Some(wire)) => wire.stream(),
@@ -79,6 +101,6 @@ fn sequence(format: WireFormat) -> Option<SequenceInfo<'static>> {
     format.epoch.map(|epoch| SequenceInfo { epoch: epoch.to_string().into() })
 }
 
-fn names(names: &'static [&'static str]) -> Vec<Cow<'static, str>> {
+pub(crate) fn names(names: &'static [&'static str]) -> Vec<Cow<'static, str>> {
     names.iter().copied().map(Cow::Borrowed).collect()
 }

@@ -1,20 +1,24 @@
 //! `set_host_tools`, and updates and results of the client's tools.
 
 use tiller_agent::tool::{ToolOutput, ToolResult};
-use tiller_protocol::HostTool;
 use tiller_protocol::data::HostToolsData;
+use tiller_protocol::{ClientId, HostTool};
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 
-pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
+pub(crate) fn set_host_tools(
+    state: &mut SessionState,
+    client: ClientId,
+    tools: Vec<HostTool>,
+) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     let reserved = state.tools.reserved_names();
     if let Some(name) = tool_names.iter().find(|name| reserved.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }
-    state.tools.host_mut().register(tools, &state.tasks);
+    state.tools.host_mut().register(client, tools, &state.tasks);
     data(&HostToolsData { tool_names })
 }
 

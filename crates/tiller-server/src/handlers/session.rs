@@ -1,6 +1,6 @@
 //! Session commands: the name, and changes to another session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tiller_agent::event::Event;
 use tiller_protocol::data::{SessionSummary, SessionsData};
@@ -12,6 +12,7 @@ use super::done;
 use crate::dispatch::{Handled, Response};
 use crate::requester::Requester;
 use crate::session_change::{self, SessionChange};
+use crate::session_store::SessionStore;
 use crate::state::SessionState;
 
 pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
@@ -64,26 +65,40 @@ pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionCha
 const LIST_LIMIT: usize = 100;
 
 pub(crate) fn list(state: &mut SessionState, label: &Label, options: ListSessions) -> Handled {
-    let before = match options.before.as_deref().map(Cursor::read) {
-        Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
-        Some(cursor) => cursor,
-        None => None,
-    };
-    let cwd = match (options.cwd, options.all) {
-        (Some(cwd), _) => Some(cwd),
+    let before = cursor(&options)?;
+    let cwd = match (&options.cwd, options.all) {
+        (Some(cwd), _) => Some(cwd.clone()),
         (None, true) => None,
         (None, false) => Some(state.workspace.cwd().to_owned()),
     };
     let store = state.session.store().clone();
-    let limit = options.limit.unwrap_or(LIST_LIMIT);
     state.respond_from_thread(label.clone(), move || {
-        let listing = store.list(cwd.as_deref(), limit, before.as_ref());
-        let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
-        let sessions = listing.sessions.into_iter().map(summary).collect();
-        let next = listing.next.map(|cursor| cursor.to_string());
-        Ok(Reply::data(&SessionsData { sessions, next }))
+        Ok(Reply::data(&listing(&store, cwd.as_deref(), options.limit, before.as_ref())?))
     });
     Ok(Response::Later)
+}
+
+/// Where a list begins.
+pub(crate) fn cursor(options: &ListSessions) -> Result<Option<Cursor>, String> {
+    match options.before.as_deref().map(Cursor::read) {
+        Some(None) => Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
+        Some(cursor) => Ok(cursor),
+        None => Ok(None),
+    }
+}
+
+/// Reads files, so it is called on a thread that may block.
+pub(crate) fn listing(
+    store: &SessionStore,
+    cwd: Option<&Path>,
+    limit: Option<usize>,
+    before: Option<&Cursor>,
+) -> Result<SessionsData, String> {
+    let listing = store.list(cwd, limit.unwrap_or(LIST_LIMIT), before);
+    let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
+    let sessions = listing.sessions.into_iter().map(summary).collect();
+    let next = listing.next.map(|cursor| cursor.to_string());
+    Ok(SessionsData { sessions, next })
 }
 
 fn summary(session: SessionInfo) -> SessionSummary {

@@ -28,6 +28,8 @@ const STAMP_BYTES: usize = 96;
 
 #[derive(Default)]
 pub(super) struct Frames {
+    /// The field that names the session, for a client with several.
+    session: Option<Box<str>>,
     sequence: Option<Sequence>,
     max_bytes: Option<usize>,
     cut_records: CutRecords,
@@ -59,14 +61,35 @@ impl Frames {
         self.max_bytes = max_bytes;
     }
 
+    /// Names the session in every line from now on.
+    pub(super) fn name_session(&mut self, handle: &str) {
+        self.session = Some(format!(",\"sessionId\":\"{handle}\"}}\n").into());
+    }
+
+    pub(super) fn names_session(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Whether a line may need [`Frames::finish`].
     pub(super) fn is_active(&self) -> bool {
-        self.sequence.is_some() || self.max_bytes.is_some()
+        self.session.is_some() || self.sequence.is_some() || self.max_bytes.is_some()
+    }
+
+    /// The lines after this number, if all of them are kept.
+    pub(super) fn kept_since(&self, since: u64) -> Option<Vec<Box<str>>> {
+        let sequence = self.sequence.as_ref()?;
+        let first_kept = sequence.last + 1 - sequence.kept.len() as u64;
+        if since > sequence.last || since + 1 < first_kept {
+            return None;
+        }
+        let skipped = (since + 1 - first_kept) as usize;
+        let lines = sequence.kept.iter().skip(skipped).filter(|line| !line.is_empty());
+        Some(lines.cloned().collect())
     }
 
     /// Whether a record of about this length would be cut.
     pub(super) fn is_too_long(&self, bytes: usize) -> bool {
-        self.max_bytes.is_some_and(|max| bytes + STAMP_BYTES > max)
+        self.max_bytes.is_some_and(|max| bytes + self.stamp_bytes() > max)
     }
 
     /// Cuts and numbers the line at the end of `batch` that begins at `start`. `Keep::No` is for
@@ -76,14 +99,23 @@ impl Frames {
             return;
         }
         self.limit(batch, start);
+        if let Some(session) = &self.session {
+            batch.truncate(batch.len() - b"}\n".len());
+            batch.extend_from_slice(session.as_bytes());
+        }
         if let Some(sequence) = &mut self.sequence {
             sequence.number(batch, start, keep);
         }
     }
 
+    /// Room for the fields that follow a record's own.
+    fn stamp_bytes(&self) -> usize {
+        STAMP_BYTES + self.session.as_ref().map_or(0, |field| field.len())
+    }
+
     fn limit(&mut self, batch: &mut Vec<u8>, start: usize) {
         let Some(max) = self.max_bytes else { return };
-        let room = max - STAMP_BYTES;
+        let room = max - self.stamp_bytes();
         if batch.len() - start <= room {
             return;
         }

@@ -226,8 +226,9 @@ pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
     let run = state.work.take_run();
     state.queues.run_ended();
     state.results.run_ended(&end);
+    let owner = state.tools.host().owner();
     for event in state.tools.host_mut().run_ended() {
-        state.emit(event);
+        state.emit_for(owner, event);
     }
     let end = end.unwrap_or_else(|crash| {
         close_crashed_run(state, run, &crash);

@@ -1,0 +1,178 @@
+//! The task of a session: serve it, let it sleep, wake it, end it.
+
+use std::sync::{Arc, Mutex};
+
+use tiller_protocol::{ClosedReason, OpenSession};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::{Entry, OpenError, Shared};
+use crate::config::ServerConfig;
+use crate::connection::ClientInput;
+use crate::connections::Connections;
+use crate::hosted::{AttachRequest, Hosted, HostedEnd, SessionCommand};
+use crate::server::{Wake, serve_hosted};
+use crate::session_observer::SessionObserver;
+
+/// A session that is about to be served.
+pub(super) struct NewSession {
+    pub(super) config: ServerConfig,
+    pub(super) extensions: OwnedSemaphorePermit,
+}
+
+impl Shared {
+    /// Reads what a session starts with, and reserves its extensions.
+    pub(super) async fn load(
+        self: &Arc<Self>,
+        request: OpenSession,
+    ) -> Result<NewSession, LoadError> {
+        // The semaphore is never closed.
+        let _turn =
+            self.opening.acquire().await.map_err(|err| LoadError::other(err.to_string()))?;
+        let opener = self.opener.clone();
+        let opened = tokio::task::spawn_blocking(move || opener.open(&request)).await;
+        let config = opened
+            .map_err(|crash| LoadError::other(format!("internal error: {crash}")))?
+            .map_err(LoadError::Refused)?;
+        let count = config.extension_plan.count();
+        match self.extensions.clone().try_acquire_many_owned(count as u32) {
+            Ok(extensions) => Ok(NewSession { config, extensions }),
+            Err(_) => Err(LoadError::TooManyExtensions { count, max: self.config.max_extensions }),
+        }
+    }
+
+    /// Starts the task of a session with its first client. Returns its handle.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        reservation: super::Reservation,
+        session: NewSession,
+        attach: impl FnOnce(&Arc<str>) -> AttachRequest,
+    ) -> Result<Arc<str>, super::NoRoom> {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let info = Arc::new(Mutex::default());
+        let entry = Entry { commands, info: info.clone() };
+        let handle = self.add(reservation, entry)?;
+        let hosted = Hosted::new(handle.clone(), receiver, info, self.config.idle_limit);
+        let first = SessionCommand::Attach(Box::new(attach(&handle)));
+        let level = session.config.level;
+        let observer = SessionObserver::new(self.metrics.clone());
+        let task = SessionTask {
+            shared: self.clone(),
+            handle: handle.clone(),
+            connections: Connections::shared(level, observer),
+            hosted: Box::new(hosted),
+        };
+        let shared = self.clone();
+        let own_handle = handle.clone();
+        let task = tokio::spawn(task.run(session, Wake::Command(first)));
+        tokio::spawn(async move {
+            // The panic of a session has dropped its connections, which tells its clients.
+            if task.await.is_err() {
+                shared.metrics.session_crashed();
+                shared.remove(&own_handle);
+            }
+        });
+        Ok(handle)
+    }
+}
+
+/// Why a session cannot be loaded.
+pub(super) enum LoadError {
+    Refused(OpenError),
+    TooManyExtensions { count: usize, max: usize },
+}
+
+impl LoadError {
+    fn other(error: String) -> LoadError {
+        LoadError::Refused(OpenError { error, in_use: None })
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self {
+            LoadError::Refused(refused) => refused.error.clone(),
+            LoadError::TooManyExtensions { count, max } => format!(
+                "the session has {count} extensions, and the open sessions of this server may \
+                 have {max} (--max-extensions)"
+            ),
+        }
+    }
+}
+
+struct SessionTask {
+    shared: Arc<Shared>,
+    handle: Arc<str>,
+    connections: Connections,
+    hosted: Box<Hosted>,
+}
+
+impl SessionTask {
+    async fn run(mut self, first: NewSession, mut wake: Wake) {
+        let mut session = first;
+        loop {
+            let NewSession { config, extensions } = session;
+            let limits = config.limits.clone();
+            self.hosted.begin(limits, config.extension_plan.count() > 0);
+            let end = serve_hosted(config, self.connections, self.hosted, wake).await;
+            drop(extensions);
+            match end {
+                HostedEnd::Ended { reason, connections } => {
+                    self.shared.remove(&self.handle);
+                    let line = Hosted::closed_line(&self.handle, reason, None);
+                    return connections.close(Some(&line));
+                }
+                HostedEnd::Asleep { connections, hosted } => {
+                    (self.connections, self.hosted) = (connections, hosted);
+                }
+            }
+            let reason = match self.sleep().await {
+                Sleep::Woken(input) => match self.reload().await {
+                    Ok(loaded) => {
+                        (session, wake) = (loaded, input);
+                        continue;
+                    }
+                    Err(why) => Err(why),
+                },
+                Sleep::Ended(reason) => Ok(reason),
+            };
+            self.shared.remove(&self.handle);
+            let line = match &reason {
+                Ok(reason) => Hosted::closed_line(&self.handle, *reason, None),
+                Err(why) => Hosted::closed_line(&self.handle, ClosedReason::Crashed, Some(why)),
+            };
+            return self.connections.close(Some(&line));
+        }
+    }
+
+    /// Waits for a command that the session itself must answer.
+    async fn sleep(&mut self) -> Sleep {
+        loop {
+            let wake = tokio::select! {
+                (client, Some(input)) = self.connections.next() => Wake::Client(client, input),
+                command = self.hosted.command() => Wake::Command(command),
+            };
+            match wake {
+                Wake::Client(client, ClientInput::Detached) => self.connections.remove(client),
+                Wake::Client(_, ClientInput::EndOfInput)
+                | Wake::Command(SessionCommand::Close | SessionCommand::EndOfInput) => {
+                    return Sleep::Ended(ClosedReason::Closed);
+                }
+                Wake::Command(SessionCommand::Stop { .. }) => {
+                    return Sleep::Ended(ClosedReason::ServerStopping);
+                }
+                wake => return Sleep::Woken(wake),
+            }
+        }
+    }
+
+    /// Reads the session from its file again.
+    async fn reload(&self) -> Result<NewSession, String> {
+        let session_path = self.hosted.file();
+        let request = OpenSession { session_path, ..OpenSession::default() };
+        self.shared.load(request).await.map_err(|why| why.text())
+    }
+}
+
+/// How the sleep of a session ended.
+enum Sleep {
+    Woken(Wake),
+    Ended(ClosedReason),
+}

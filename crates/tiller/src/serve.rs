@@ -1,0 +1,20 @@
+//! Many sessions in one process: `tiller serve` on sockets, and `--multi-session` on stdin and
+//! stdout. docs/serve.md describes both.
+
+pub(crate) mod address;
+mod access;
+mod command;
+mod connect_command;
+mod http;
+mod lines;
+mod listeners;
+mod opener;
+mod page;
+mod pending;
+mod stdio;
+mod token;
+mod web_socket;
+
+pub use command::ServeCommand;
+pub use connect_command::ConnectCommand;
+pub use stdio::multi_session;

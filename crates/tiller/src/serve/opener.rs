@@ -1,0 +1,160 @@
+//! Opens sessions for the router as the command line would: each has its own flags, working
+//! directory, project and environment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tiller_config::start_error::StartError;
+use tiller_protocol::OpenSession;
+use tiller_server::clock::Clock;
+use tiller_server::session_store::SessionStore;
+use tiller_server::{OpenError, ServerConfig, SessionOpener};
+use tiller_session::Error;
+
+use crate::api_key;
+use crate::args::{Args, EarlyExit};
+use crate::launch::{Launch, NotLaunched, ProcessEnv};
+
+/// Starts sessions with the flags that all of them share.
+pub struct Opener {
+    /// The command line of every session, without the program's name.
+    flags: Vec<OsString>,
+    env: ProcessEnv,
+    session_dir: Option<PathBuf>,
+    /// The key of the flags, which may have come from a file or from stdin.
+    api_key: Option<String>,
+}
+
+impl Opener {
+    /// Checks the flags. Those that select a session, or are for another mode, are refused.
+    pub fn new(flags: Vec<OsString>, env: ProcessEnv) -> Result<Opener, StartError> {
+        let mut args = read(&flags).map_err(StartError::Usage)?;
+        if let Some(flag) = refused_flag(&args) {
+            let why = format!("{flag} cannot be used with many sessions");
+            return Err(StartError::Usage(why));
+        }
+        api_key::take(&mut args)?;
+        Ok(Opener { flags, env, session_dir: args.session_dir, api_key: args.api_key })
+    }
+
+    /// The arguments of a session.
+    fn args(&self, request: &OpenSession) -> Result<Args, String> {
+        let mut flags = self.flags.clone();
+        let mut add = |name: &str, value: &Path| {
+            flags.push(name.into());
+            flags.push(value.into());
+        };
+        if let (Some(provider), Some(model)) = (&request.provider, &request.model_id) {
+            add("--provider", Path::new(provider));
+            add("--model", Path::new(model));
+        }
+        if let Some(level) = request.thinking_level {
+            add("--thinking", Path::new(level.name()));
+        }
+        if let Some(name) = &request.name {
+            add("--name", Path::new(name));
+        }
+        if let Some(path) = &request.session_path {
+            add("--session", path);
+        }
+        if let Some(id) = &request.session_id {
+            add("--resume", Path::new(id));
+        }
+        if let Some(tools) = &request.tools {
+            if tools.is_empty() {
+                flags.push("--no-tools".into());
+            } else {
+                add("--tools", Path::new(&tools.join(",")));
+            }
+        }
+        if request.in_memory {
+            flags.push("--no-session".into());
+        }
+        let mut args = read(&flags)?;
+        args.api_key = self.api_key.clone();
+        args.api_key_file = None;
+        if request.is_stored_session() && request.model_id.is_none() {
+            // A stored session has its own model; the flags are for new ones.
+            args.model = None;
+            args.provider = None;
+        }
+        Ok(args)
+    }
+
+    /// The environment of a session.
+    fn env(&self, request: &OpenSession) -> Result<ProcessEnv, String> {
+        let cwd = request.cwd.clone().unwrap_or_else(|| self.env.cwd.clone());
+        if !cwd.is_dir() {
+            return Err(format!("Working directory not found: {}", cwd.display()));
+        }
+        Ok(ProcessEnv { cwd, ..self.env.clone() })
+    }
+
+    /// The file of the stored session that is asked for.
+    fn stored_file(&self, request: &OpenSession, cwd: &Path) -> Result<Option<PathBuf>, String> {
+        match (&request.session_path, &request.session_id) {
+            (Some(path), _) => {
+                let path = cwd.join(path);
+                // As a flag, a missing file would become a new session.
+                let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
+                if is_there { Ok(Some(path)) } else { Err(Error::NotFound(path).to_string()) }
+            }
+            (None, Some(id)) => self.store().find(id, cwd).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl SessionOpener for Opener {
+    fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError> {
+        let other = |error| OpenError { error, in_use: None };
+        let env = self.env(request).map_err(other)?;
+        let file = self.stored_file(request, &env.cwd).map_err(other)?;
+        let request =
+            OpenSession { session_path: file.clone(), session_id: None, ..request.clone() };
+        let args = self.args(&request).map_err(other)?;
+        match Launch::prepare(&args, env) {
+            Ok(launch) => Ok(launch.config),
+            Err(NotLaunched { why, .. }) => {
+                let in_use =
+                    file.filter(|file| matches!(self.store().open(file), Err(Error::InUse { .. })));
+                Err(OpenError { error: why.message().to_owned(), in_use })
+            }
+        }
+    }
+
+    fn store(&self) -> SessionStore {
+        let mut store = self.env.session_store(self.session_dir.clone(), Clock::System);
+        store.chosen = store.chosen.or_else(|| self.env.settings().session_dir);
+        store
+    }
+}
+
+fn read(flags: &[OsString]) -> Result<Args, String> {
+    let mode = ["tiller", "--mode", "rpc"].map(OsString::from);
+    match Args::read(mode.into_iter().chain(flags.iter().cloned())) {
+        Ok(args) => Ok(args),
+        Err(EarlyExit::UsageError(why)) => Err(why),
+        Err(EarlyExit::Help(..)) => {
+            Err("--help is not for a session; see `tiller serve --help`".to_owned())
+        }
+    }
+}
+
+/// A flag that makes no sense for each of many sessions.
+fn refused_flag(args: &Args) -> Option<&'static str> {
+    [
+        ("--session", args.session.is_some()),
+        ("--session-id", args.session_id.is_some()),
+        ("--resume", args.resume.is_some()),
+        ("--continue", args.r#continue),
+        ("--fork", args.fork.is_some()),
+        ("--export", args.export.is_some()),
+        ("--list-models", args.list_models.is_some()),
+        ("--print", args.print),
+        ("--cwd", args.cwd.is_some()),
+        ("a message", !args.messages.is_empty()),
+    ]
+    .into_iter()
+    .find_map(|(flag, is_given)| is_given.then_some(flag))
+}
