@@ -26,6 +26,7 @@ use crate::hosted::{SessionCommand, SessionInfo};
 use crate::out::OutputQueue;
 use crate::session_store::SessionStore;
 
+use client::WhenGone;
 pub use metrics::{Gauges, Metrics};
 
 /// How many sessions are opened at the same time, each on a thread that may block.
@@ -126,11 +127,21 @@ impl Router {
         }
     }
 
-    /// A client has connected. Its task runs until the inputs are dropped or end.
+    /// A client has connected. Its task runs until the inputs are dropped or end. Its sessions go
+    /// on then.
     pub fn connect(&self) -> (ClientInputs, Arc<OutputQueue>) {
+        self.connect_client(WhenGone::Detach)
+    }
+
+    /// The only client of the process. The end of its input is that of its sessions.
+    pub fn connect_only_client(&self) -> (ClientInputs, Arc<OutputQueue>) {
+        self.connect_client(WhenGone::End)
+    }
+
+    fn connect_client(&self, when_gone: WhenGone) -> (ClientInputs, Arc<OutputQueue>) {
         let (inputs, receiver) = mpsc::channel(READS_MAX);
         let queue = Arc::new(OutputQueue::default());
-        tokio::spawn(client::run(self.shared.clone(), receiver, queue.clone()));
+        tokio::spawn(client::run(self.shared.clone(), when_gone, receiver, queue.clone()));
         (ClientInputs(inputs), queue)
     }
 

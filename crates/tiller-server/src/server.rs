@@ -275,7 +275,12 @@ impl Server {
                     connection.ignore_flood();
                 }
             }
-            ClientInput::EndOfInput => self.end_of_input(),
+            ClientInput::EndOfInput => {
+                if let Some(hosted) = &mut self.hosted {
+                    hosted.close();
+                }
+                self.end_of_input();
+            }
             ClientInput::Detached => {
                 self.connections.remove(client);
                 self.state.tools.host_mut().detached(client);

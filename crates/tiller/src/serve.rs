@@ -17,4 +17,6 @@ mod web_socket;
 
 pub use command::ServeCommand;
 pub use connect_command::ConnectCommand;
+pub use lines::serve_lines;
 pub use stdio::multi_session;
+pub use web_socket::serve_web_socket;

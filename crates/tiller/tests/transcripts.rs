@@ -15,6 +15,8 @@ mod harness;
 
 use std::path::{Path, PathBuf};
 
+use harness::door::Door;
+
 const RANDOM_CONVERSATIONS: u64 = 200;
 /// Fields that may have any value: those of settings, one of a stored message, and those of the
 /// results of clients' and extensions' tools.
@@ -46,13 +48,46 @@ fn every_accepted_prompt_has_exactly_one_result() {
 }
 
 #[test]
+fn transcripts_through_multi_session() {
+    check_behind(Door::Router);
+}
+
+#[test]
+fn transcripts_through_a_unix_socket() {
+    check_behind(Door::UnixSocket);
+}
+
+#[test]
+fn transcripts_through_a_web_socket() {
+    check_behind(Door::WebSocket);
+}
+
+/// Each session is the same behind a server with many.
+fn check_behind(door: Door) {
+    let paths = paths();
+    let failures: Vec<_> =
+        paths.iter().filter_map(|path| harness::check_behind(door, path)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
 fn transcripts() {
-    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let others = std::env::var_os("TRANSCRIPTS");
-    let is_complete = others.is_none();
-    let folder = others.map_or_else(ours, PathBuf::from);
+    let is_complete = std::env::var_os("TRANSCRIPTS").is_none();
     let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let failures: Vec<_> = paths().iter().filter_map(|path| harness::check(path, update)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    if is_complete && wanted.is_empty() {
+        check_schema();
+    }
+}
+
+/// The transcripts that are wanted, in order.
+fn paths() -> Vec<PathBuf> {
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let others = std::env::var_os("TRANSCRIPTS");
+    let folder = others.map_or_else(ours, PathBuf::from);
+    let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -60,11 +95,7 @@ fn transcripts() {
         .collect();
     paths.sort();
     assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
-    let failures: Vec<_> = paths.iter().filter_map(|path| harness::check(path, update)).collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-    if is_complete && wanted.is_empty() {
-        check_schema();
-    }
+    paths
 }
 
 /// The schema refuses changed lines, and the examples of the documentation have fields that tiller

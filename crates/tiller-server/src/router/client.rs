@@ -36,9 +36,19 @@ const WAITING_MAX_BYTES: usize = 16 << 20;
 /// In how many reads they may have come.
 const WAITING_READS: usize = 1024;
 
+/// What becomes of a client's sessions when it is gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum WhenGone {
+    /// They go on.
+    Detach,
+    /// They end, as at the end of stdin.
+    End,
+}
+
 /// Serves a client until it is gone.
 pub(super) async fn run(
     shared: Arc<Shared>,
+    when_gone: WhenGone,
     mut inputs: mpsc::Receiver<ClientInput>,
     queue: Arc<OutputQueue>,
 ) {
@@ -56,6 +66,7 @@ pub(super) async fn run(
         attachments: HashMap::new(),
         last_attachment: 0,
         dedicated: None,
+        opening: 0,
         ended,
         done,
     };
@@ -72,13 +83,20 @@ pub(super) async fn run(
             },
         }
     }
-    client.leave();
     shared.clients.fetch_sub(1, Ordering::Relaxed);
-    // The sessions of this connection alone write their last records before the output ends.
-    while client.dedicated.is_some()
-        && let Some(end) = endings.recv().await
-    {
-        client.connection_ended(&end);
+    if client.dedicated.is_none() && when_gone == WhenGone::Detach {
+        client.detach_all();
+    }
+    // The sessions that end with this client write their last records before its output ends.
+    client.end_all();
+    while client.opening > 0 || !client.attachments.is_empty() {
+        tokio::select! {
+            Some(end) = endings.recv() => client.connection_ended(&end),
+            Some(finished) = finished.recv() => {
+                client.finished(finished);
+                client.end_all();
+            }
+        }
     }
     drop(client);
     queue.finish();
@@ -95,6 +113,8 @@ struct Client {
     last_attachment: u64,
     /// The only session of this connection.
     dedicated: Option<Arc<str>>,
+    /// Sessions that are being opened.
+    opening: usize,
     ended: mpsc::UnboundedSender<ConnectionEnded>,
     done: mpsc::UnboundedSender<Finished>,
 }
@@ -107,6 +127,8 @@ struct Attachment {
     control: mpsc::Sender<ClientInput>,
     /// The bytes of lines that the session has not read yet.
     unread: Arc<AtomicUsize>,
+    /// The session was told that the input has ended.
+    is_ending: bool,
 }
 
 /// Work beside the client's task has finished.
@@ -133,7 +155,7 @@ impl Client {
         for line in lines {
             let target = match self.dedicated.clone() {
                 Some(_) if is_close(&line) => {
-                    self.leave();
+                    self.end_all();
                     None
                 }
                 Some(handle) => Some(handle),
@@ -275,6 +297,7 @@ impl Client {
             let opening = load.await;
             return self.opened(opening);
         }
+        self.opening += 1;
         let done = self.done.clone();
         tokio::spawn(async move {
             // A client that is gone needs no session.
@@ -285,7 +308,10 @@ impl Client {
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Line(line) => self.output.line(&line),
-            Finished::Loaded(opening) => self.opened(*opening),
+            Finished::Loaded(opening) => {
+                self.opening -= 1;
+                self.opened(*opening);
+            }
         }
     }
 
@@ -351,7 +377,7 @@ impl Client {
             }
         });
         let request = AttachRequest { connection, mode, resume, label, attached };
-        (request, Attachment { number, mode, lines, control, unread })
+        (request, Attachment { number, mode, lines, control, unread, is_ending: false })
     }
 
     fn attach(&mut self, id: Option<Box<RawValue>>, request: Attach) {
@@ -488,16 +514,18 @@ impl Client {
         }
     }
 
-    /// The client sends nothing more.
-    fn leave(&mut self) {
-        if let Some(handle) = &self.dedicated {
-            if let Some(attachment) = self.attachments.get(handle) {
-                attachment.send(ClientInput::EndOfInput);
-            }
-            return;
-        }
+    /// Leaves all sessions, which go on.
+    fn detach_all(&mut self) {
         for (_, attachment) in self.attachments.drain() {
             attachment.leave();
+        }
+    }
+
+    /// Tells all sessions that the input has ended.
+    fn end_all(&mut self) {
+        for attachment in self.attachments.values_mut().filter(|one| !one.is_ending) {
+            attachment.is_ending = true;
+            attachment.send(ClientInput::EndOfInput);
         }
     }
 

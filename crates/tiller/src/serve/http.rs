@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use super::access::{AccessDenied, AccessRules, RequestFacts};
 use super::page;
 use super::pending::{PendingConnections, PendingId};
-use super::web_socket;
+use super::web_socket::serve_web_socket;
 
 /// How long a client may take to send the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ fn open_socket(
     let router = server.router.clone();
     tokio::spawn(async move {
         if let Ok(stream) = upgrade.await {
-            web_socket::serve(TokioIo::new(stream), &router).await;
+            serve_web_socket(TokioIo::new(stream), &router).await;
         }
     });
     let mut response = Response::new(Body::default());

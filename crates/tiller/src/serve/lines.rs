@@ -14,7 +14,7 @@ const READ_BYTES: usize = 16 << 10;
 
 /// Passes lines between a client and its task in the router, until the output has ended or the
 /// client is gone.
-pub(crate) async fn serve(
+pub async fn serve_lines(
     read: impl AsyncRead + Send + Unpin + 'static,
     write: impl AsyncWrite + Unpin,
     inputs: ClientInputs,

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::address::Address;
 use super::http::{self, HttpServer};
-use super::lines;
+use super::lines::serve_lines;
 
 /// How long to wait after a connection could not be accepted, for example because the process has
 /// no file descriptors left.
@@ -69,7 +69,7 @@ impl Listener {
                     Ok((stream, _)) if is_own_user(&stream) => {
                         let (inputs, output) = router.connect();
                         let (read, write) = stream.into_split();
-                        tokio::spawn(lines::serve(read, write, inputs, output));
+                        tokio::spawn(serve_lines(read, write, inputs, output));
                     }
                     // Other users get no answer.
                     Ok(_) => {}

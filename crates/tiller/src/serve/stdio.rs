@@ -9,7 +9,7 @@ use std::time::Duration;
 use tiller_server::connection::{ClientInput, Signal};
 use tiller_server::out::OutputQueue;
 use tiller_server::server::INPUTS_MAX;
-use tiller_server::{ClientInputs, Router, RouterConfig, RouterEnd};
+use tiller_server::{Router, RouterConfig, RouterEnd};
 use tokio::sync::{mpsc, oneshot};
 
 use super::opener::Opener;
@@ -74,19 +74,14 @@ fn session_flags(arguments: &[OsString]) -> Vec<OsString> {
 async fn serve(router: Router) -> u8 {
     let (control_sender, mut control) = mpsc::channel(INPUTS_MAX);
     listen_for_signals(control_sender.clone());
-    let (inputs, output) = router.connect();
-    let (input_ended, end_of_input) = oneshot::channel();
+    let (inputs, output) = router.connect_only_client();
     thread::spawn(move || {
-        read_stdin(&inputs);
-        // The process may be about to end already.
-        input_ended.send(()).ok();
-        // The client's task ends with its inputs, behind the last records of its sessions.
-        thread::park();
-        drop(inputs);
+        read_lines(|lines| inputs.send_blocking(ClientInput::Lines(lines)));
+        inputs.send_blocking(ClientInput::EndOfInput);
     });
     let queue = output.clone();
     let runtime = tokio::runtime::Handle::current();
-    let (done, written) = oneshot::channel();
+    let (done, mut written) = oneshot::channel();
     thread::spawn(move || {
         let result = runtime.block_on(write_stdout(&queue));
         if result.is_err() {
@@ -95,26 +90,34 @@ async fn serve(router: Router) -> u8 {
         // The process may have stopped waiting.
         done.send(result).ok();
     });
-    let code = tokio::select! {
-        _ = end_of_input => {
-            tokio::select! {
-                () = router.end(RouterEnd::EndOfInput) => 0,
-                code = exit_code(&mut control) => code,
-            }
+    // The output ends when stdin has ended and the last session has written its last record.
+    let (code, end) = tokio::select! {
+        written = &mut written => {
+            let code = exit_code_now(&mut control);
+            router.end(RouterEnd::EndOfInput).await;
+            (code, written.ok())
         }
-        code = exit_code(&mut control) => code,
+        code = exit_code(&mut control) => {
+            router.end(RouterEnd::Stop { within: Duration::ZERO }).await;
+            output.finish();
+            (code, tokio::time::timeout(END_LIMIT, written).await.ok().and_then(Result::ok))
+        }
     };
-    if code != 0 {
-        router.end(RouterEnd::Stop { within: Duration::ZERO }).await;
-    }
-    output.finish();
-    match tokio::time::timeout(END_LIMIT, written).await {
-        Ok(Ok(Err(err))) if err.kind() != ErrorKind::BrokenPipe => {
+    match end {
+        Some(Err(err)) if err.kind() != ErrorKind::BrokenPipe => {
             print_stderr(&format!("Error: cannot write to stdout: {err}"));
             1
         }
         // If the client has closed stdout, the rest is dropped.
         _ => code,
+    }
+}
+
+/// The code of what has happened already, or 0.
+fn exit_code_now(control: &mut mpsc::Receiver<ClientInput>) -> u8 {
+    match control.try_recv() {
+        Ok(ClientInput::OutputClosed) => 1,
+        _ => 0,
     }
 }
 
@@ -130,10 +133,6 @@ async fn exit_code(control: &mut mpsc::Receiver<ClientInput>) -> u8 {
             None => std::future::pending().await,
         }
     }
-}
-
-fn read_stdin(inputs: &ClientInputs) {
-    read_lines(|lines| inputs.send_blocking(ClientInput::Lines(lines)));
 }
 
 async fn write_stdout(output: &OutputQueue) -> io::Result<()> {

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use tiller_server::connection::ClientInput;
 use tiller_server::lines::{LINE_MAX_BYTES, Line};
 use tiller_server::out::OutputQueue;
 use tiller_server::{ClientInputs, Router};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at};
 use tokio_tungstenite::WebSocketStream;
@@ -22,10 +21,11 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 /// for as long again.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
-
-/// Serves a client until it or its sessions are gone.
-pub(crate) async fn serve(stream: TokioIo<Upgraded>, router: &Router) {
+/// Serves a client until it or its sessions are gone. The handshake has been made.
+pub async fn serve_web_socket(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: &Router,
+) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(LINE_MAX_BYTES))
         .max_frame_size(Some(LINE_MAX_BYTES));
@@ -46,8 +46,8 @@ enum Control {
     Close(CloseCode, &'static str),
 }
 
-async fn read_messages(
-    mut read: SplitStream<Socket>,
+async fn read_messages<S: AsyncRead + AsyncWrite + Unpin>(
+    mut read: SplitStream<WebSocketStream<S>>,
     inputs: ClientInputs,
     control: mpsc::Sender<Control>,
     output: Arc<OutputQueue>,
@@ -97,8 +97,8 @@ async fn read_messages(
     drop(output);
 }
 
-async fn write_records(
-    mut write: SplitSink<Socket, Message>,
+async fn write_records<S: AsyncRead + AsyncWrite + Unpin>(
+    mut write: SplitSink<WebSocketStream<S>, Message>,
     output: &OutputQueue,
     mut control: mpsc::Receiver<Control>,
 ) -> Result<(), Error> {

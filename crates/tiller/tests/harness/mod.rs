@@ -3,6 +3,7 @@
 
 pub mod corpus;
 mod disk;
+pub mod door;
 #[path = "../../../tiller-session/tests/common/faulty.rs"]
 mod faulty;
 pub mod faults;
@@ -23,7 +24,8 @@ mod wording;
 
 use std::path::Path;
 
-use transcript::Transcript;
+use door::Door;
+use transcript::{Line, Transcript};
 
 /// Plays the file and compares. Returns a description of the difference.
 pub fn check(path: &Path, update: bool) -> Option<String> {
@@ -34,7 +36,7 @@ pub fn check(path: &Path, update: bool) -> Option<String> {
         Err(why) => return Some(format!("{name}: {why}")),
     };
     let mut played = String::new();
-    if let Err(why) = play(&transcript, Extras::None, &mut played) {
+    if let Err(why) = play(&transcript, Extras::None, Door::Direct, &mut played) {
         return Some(format!("{name}: {why}\n{}", last_lines(&played, 12)));
     }
     let actual = format!("{}{played}", transcript.head);
@@ -62,7 +64,7 @@ fn check_extras(name: &str, transcript: &Transcript, expected: &str) -> Option<S
         return None;
     }
     let mut played = String::new();
-    if let Err(why) = play(transcript, Extras::All, &mut played) {
+    if let Err(why) = play(transcript, Extras::All, Door::Direct, &mut played) {
         return Some(format!("{name} with results: {why}\n{}", last_lines(&played, 12)));
     }
     let actual = format!("{}{played}", transcript.head);
@@ -73,20 +75,53 @@ fn check_extras(name: &str, transcript: &Transcript, expected: &str) -> Option<S
     Some(format!("{name} with results differs:\n{}", difference(expected, &actual)))
 }
 
+/// Plays the file through a server with many sessions. The records are the same.
+pub fn check_behind(door: Door, path: &Path) -> Option<String> {
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).unwrap();
+    let transcript = Transcript::parse(&text).ok()?;
+    let ends_by_eof = transcript.groups.iter().flatten().any(|line| *line == Line::Eof);
+    // The end of a socket is not the end of a session.
+    if transcript.is_about_the_process() || ends_by_eof && door != Door::Router {
+        return None;
+    }
+    let mut played = String::new();
+    if let Err(why) = play(&transcript, Extras::None, door, &mut played) {
+        return Some(format!("{name} ({door:?}): {why}\n{}", last_lines(&played, 12)));
+    }
+    let actual = format!("{}{played}", transcript.head);
+    let has_exit = |line: &&str| line.starts_with("tiller> exit ");
+    let without_exit = |text: &str| -> Vec<String> {
+        let mut lines: Vec<String> =
+            text.lines().filter(|line| !has_exit(line)).map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    if without_exit(&actual) == without_exit(&text) {
+        return None;
+    }
+    Some(format!("{name} ({door:?}) differs:\n{}", difference(&text, &actual)))
+}
+
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-fn play(transcript: &Transcript, extras: Extras, played: &mut String) -> Result<(), String> {
+fn play(
+    transcript: &Transcript,
+    extras: Extras,
+    door: Door,
+    played: &mut String,
+) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut server = server::TestServer::start(transcript)?;
+        let mut server = server::TestServer::start(transcript, door)?;
         if extras == Extras::All {
             server.ask_for_extras()?;
         }

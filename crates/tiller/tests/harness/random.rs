@@ -1,6 +1,7 @@
 //! Random conversations: whatever a client, a model and the system do, every accepted prompt gets
 //! exactly one result, and all other laws hold.
 
+use super::door::Door;
 use super::server::TestServer;
 use super::transcript::{Line, Transcript};
 
@@ -84,7 +85,7 @@ async fn converse(
     mut random: Random,
     played: &mut String,
 ) -> Result<usize, String> {
-    let mut server = TestServer::start(transcript)?;
+    let mut server = TestServer::start(transcript, Door::Direct)?;
     server.ask_for_extras()?;
     server.settle(played).await?;
     for step in 0..CONVERSATION_STEPS {

@@ -6,6 +6,7 @@ use tiller_server::connection::ClientInput;
 use tiller_server::out::Drain;
 use tokio::sync::{mpsc, watch};
 
+use super::door::Output;
 use super::transcript::Reader;
 
 pub struct ClientReader {
@@ -14,10 +15,22 @@ pub struct ClientReader {
 }
 
 impl ClientReader {
-    pub fn new(drain: Drain, control: mpsc::Sender<ClientInput>) -> ClientReader {
-        let (mode, mood_receiver) = watch::channel(Reader::Reads);
+    pub fn new(output: Output, control: mpsc::Sender<ClientInput>) -> ClientReader {
+        let (mode, mode_receiver) = watch::channel(Reader::Reads);
         let read = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(read_until_gone(drain, mood_receiver, read.clone(), control));
+        match output {
+            Output::Drain(drain) => {
+                tokio::spawn(read_until_gone(drain, mode_receiver, read.clone(), control));
+            }
+            Output::Lines(mut lines) => {
+                let read = read.clone();
+                tokio::spawn(async move {
+                    while let Some(line) = lines.recv().await {
+                        read.lock().unwrap().extend(line);
+                    }
+                });
+            }
+        }
         ClientReader { mode, read }
     }
 

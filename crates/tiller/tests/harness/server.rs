@@ -7,15 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tempfile::TempDir;
 use tiller_demo::script::{ScriptFeeder, ScriptProvider};
-use tiller_server::connection::{Channels, ClientInput, Signal};
+use tiller_server::connection::{ClientInput, Signal};
 use tiller_server::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
-use tiller_server::out::pipe;
-use tiller_server::server::{INPUTS_MAX, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::disk;
+use super::door::{Door, Entrance, enter};
 use super::faulty::Faulty;
 use super::launch::launch;
 use super::printer::{EXTRAS, Printer};
@@ -53,12 +52,20 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    pub fn start(transcript: &Transcript) -> Result<TestServer, String> {
-        TestServer::start_on(transcript, Faulty::new(None))
+    pub fn start(transcript: &Transcript, door: Door) -> Result<TestServer, String> {
+        TestServer::start_behind(door, transcript, Faulty::new(None))
     }
 
     /// The same on a disk that may fail.
     pub fn start_on(transcript: &Transcript, disk: Arc<Faulty>) -> Result<TestServer, String> {
+        TestServer::start_behind(Door::Direct, transcript, disk)
+    }
+
+    fn start_behind(
+        door: Door,
+        transcript: &Transcript,
+        disk: Arc<Faulty>,
+    ) -> Result<TestServer, String> {
         let folder = scratch_folder();
         for (path, content) in &transcript.files {
             let path = folder.path().join(path);
@@ -72,18 +79,14 @@ impl TestServer {
         }
         let (model, feeder) = ScriptProvider::live();
         let launch = launch(transcript, &folder, model.clone(), disk.files())?;
-        let (lines, lines_receiver) = mpsc::channel(INPUTS_MAX);
-        let (control, control_receiver) = mpsc::channel(INPUTS_MAX);
-        let (pipe, drain, caught_up) = pipe();
-        let channels =
-            Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
-        let reader = ClientReader::new(drain, control.clone());
+        let Entrance { lines, control, output, task } = enter(door, launch);
+        let reader = ClientReader::new(output, control.clone());
         Ok(TestServer {
             lines,
             control,
             framing: Lines::new(LINE_MAX_BYTES),
             reader,
-            task: tokio::spawn(serve(launch, channels)),
+            task,
             ended: false,
             model,
             feeder,

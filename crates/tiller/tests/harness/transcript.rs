@@ -119,6 +119,18 @@ impl Transcript {
         has("updates", "count") || has("show", "records")
     }
 
+    /// Whether it shows how the process reads, writes or ends, and not only the session.
+    pub fn is_about_the_process(&self) -> bool {
+        let is_about = |line: &Line| match line {
+            Line::Bytes(_) | Line::Reader(_) => true,
+            Line::Signal(name) => name.starts_with("SIG"),
+            // The name of the session makes records longer, and a line without one is the server's.
+            Line::Client(text) => text.contains("maxFrameBytes") || !text.starts_with('{'),
+            _ => false,
+        };
+        self.shows_bytes() || self.groups.iter().flatten().any(is_about)
+    }
+
     /// Whether the client itself asks for numbers or results.
     pub fn asks_for_extras(&self) -> bool {
         let asks = |line: &Line| match line {
