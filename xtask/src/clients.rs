@@ -55,6 +55,7 @@ fn files() -> Result<Vec<Generated>, String> {
         .into_iter()
         .map(|level| (format!("schema/tiller-{}.schema.json", level.name()), schema::text(level)))
         .collect();
+    files.push(("schema/tiller-sessions.schema.json".to_owned(), schema::sessions::text()));
     let python = python::print(&types);
     files.push(("clients/python/src/tiller_client/generated.py".to_owned(), python));
     files.push(("clients/typescript/src/generated.ts".to_owned(), typescript::print(&types)));

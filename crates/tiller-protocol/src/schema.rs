@@ -6,6 +6,7 @@
 //! record may have fields that the schema does not name; clients ignore them.
 
 mod marks;
+pub mod sessions;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -23,7 +24,16 @@ const HASHES: &str = include_str!("schema/hashes.txt");
 
 /// The hash of the schema of a level, as `hello` returns it.
 pub fn hash(level: Level) -> &'static str {
-    let line = HASHES.lines().find_map(|line| line.strip_prefix(level.name())?.strip_prefix(' '));
+    hash_of(level.name())
+}
+
+/// The hash of the schema of a server of many sessions.
+pub fn sessions_hash() -> &'static str {
+    hash_of("sessions")
+}
+
+fn hash_of(name: &str) -> &'static str {
+    let line = HASHES.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_default()
 }
 
@@ -56,7 +66,7 @@ fn definitions(level: Level) -> Result<Map<String, Value>, String> {
     for (name, definition) in &mut definitions {
         marks::apply(definition, level).map_err(|why| format!("{name}: {why}"))?;
     }
-    remove_unused(&mut definitions);
+    remove_unused_from(&mut definitions, &ROOTS);
     definitions.sort_keys();
     Ok(definitions)
 }
@@ -218,8 +228,8 @@ fn share_tool_call(definitions: &mut Map<String, Value>) {
 }
 
 /// Removes the definitions that no line refers to: types of fields that another level writes.
-fn remove_unused(definitions: &mut Map<String, Value>) {
-    let mut used: Vec<String> = ROOTS.map(str::to_owned).to_vec();
+fn remove_unused_from(definitions: &mut Map<String, Value>, roots: &[&str]) {
+    let mut used: Vec<String> = roots.iter().map(|name| (*name).to_owned()).collect();
     let mut next = 0;
     while let Some(name) = used.get(next) {
         let mut found = Vec::new();

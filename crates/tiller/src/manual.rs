@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::auth_command::AuthCommand;
 use crate::conform::ConformCommand;
 use crate::schema_command::SchemaCommand;
+use crate::serve::{ConnectCommand, ServeCommand};
 use crate::session_command::SessionCommand;
 
 /// Print completions for a shell
@@ -50,6 +51,8 @@ fn full_command() -> Command {
         .subcommand(SessionCommand::command().name("session"))
         .subcommand(AuthCommand::command().name("auth"))
         .subcommand(ConformCommand::command().name("conform"))
+        .subcommand(ServeCommand::command().name("serve"))
+        .subcommand(ConnectCommand::command().name("connect"))
         .subcommand(SchemaCommand::command().name("schema"))
         .subcommand(CompletionsCommand::command().name("completions").about(shells))
         .subcommand(ManCommand::command().name("man"))

@@ -13,7 +13,8 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 7] = ["session", "auth", "conform", "schema", "completions", "man", "help"];
+const COMMANDS: [&str; 9] =
+    ["session", "auth", "conform", "serve", "connect", "schema", "completions", "man", "help"];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
@@ -29,7 +30,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["resume", "continue"], "`tiller --resume ID` and `tiller --continue` open a session"),
     (&["export", "share"], "`tiller --export FILE` writes a session as a page"),
     (&["version"], "`tiller --version` prints the version"),
-    (&["rpc", "serve", "server"], "`tiller --mode rpc` serves a client"),
+    (&["rpc", "server", "daemon"], "`tiller --mode rpc` serves a client, `tiller serve` many"),
     (&["install", "uninstall", "update", "upgrade"], "tiller installs nothing"),
     (&["config", "settings", "init"], "settings are in settings.json in the agent folder"),
 ];

@@ -11,14 +11,21 @@ const LEVELS: [Level; 3] = Level::ALL;
 const XCSH_EVENTS: [&str; 2] = ["auto_compaction_start", "auto_compaction_end"];
 
 fn computed_hash(level: Level) -> String {
-    let digest = Sha256::digest(schema(level).to_string());
+    hash_of_schema(&schema(level))
+}
+
+fn hash_of_schema(schema: &Value) -> String {
+    let digest = Sha256::digest(schema.to_string());
     let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }
 
 #[test]
 fn hashes_are_those_of_the_schemas() {
-    let lines = LEVELS.map(|level| format!("{} {}\n", level.name(), computed_hash(level)));
+    let mut lines =
+        LEVELS.map(|level| format!("{} {}\n", level.name(), computed_hash(level))).to_vec();
+    let of_sessions = hash_of_schema(&sessions::schema());
+    lines.push(format!("sessions {of_sessions}\n"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/hashes.txt");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(&path, lines.concat()).unwrap();
@@ -30,11 +37,14 @@ fn hashes_are_those_of_the_schemas() {
          the change in CHANGELOG.md with the first 12 digits of the hash of level pi-delta"
     );
     let changelog = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../CHANGELOG.md");
-    let digits = computed_hash(Level::PiDelta)["sha256:".len()..][..12].to_owned();
-    assert!(
-        fs::read_to_string(changelog).unwrap().contains(&digits),
-        "CHANGELOG.md does not name the schema {digits}: describe what has changed for clients"
-    );
+    let changelog = fs::read_to_string(changelog).unwrap();
+    for hash in [computed_hash(Level::PiDelta), of_sessions] {
+        let digits = &hash["sha256:".len()..][..12];
+        assert!(
+            changelog.contains(digits),
+            "CHANGELOG.md does not name the schema {digits}: describe what has changed for clients"
+        );
+    }
 }
 
 #[test]
@@ -175,4 +185,21 @@ fn descriptions_are_plain_text_with_names_of_the_wire() {
         });
         assert!(count > 400, "{count} descriptions");
     }
+}
+
+#[test]
+fn server_of_many_sessions_has_a_schema() {
+    let schema = sessions::schema();
+    let has = |name: String| schema["$defs"].get(&name).is_some();
+    for command in crate::SERVER_COMMANDS {
+        assert!(has(format!("{}Command", pascal(command))), "{command}");
+        assert!(has(format!("{}Response", pascal(command))), "{command}");
+    }
+    for event in ["SessionClosedEvent", "SessionDetachedEvent", "ServerStoppingEvent"] {
+        assert!(has(event.to_owned()), "{event}");
+    }
+    let mut references = Vec::new();
+    super::references(&schema, &mut references);
+    assert!(references.iter().all(|name| has(name.clone())), "{references:?}");
+    assert!(!schema.to_string().contains("\"x-"), "a mark is published");
 }

@@ -1,26 +1,26 @@
 //! A client of many sessions: its commands to the server, and its lines on their way to sessions.
 
+mod responses;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_protocol::{
-    Attach, AttachMode, ClosedReason, Command, ErrorCode, InUseData, Label, OpenSession,
-    OpenSessionSummary, OpenSessionsData, Refusal, RefusalKind, Request, Response, ServerCommand,
-    ServerRecord, ServerRequest,
+    Attach, AttachMode, ClosedReason, Command, ErrorCode, Label, OpenSession, OpenSessionSummary,
+    OpenSessionsData, Refusal, Request, ServerCommand, ServerRecord, ServerRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::lines::{
-    CLOSING, changes_nothing, closing_line, commands, is_close, json, label, raw, refusal_line,
-    success, success_without_data,
+    CLOSING, changes_nothing, closing_line, commands, is_close, json, label, refusal_line, success,
+    success_without_data,
 };
 use super::session_task::{LoadError, NewSession};
-use super::{NoRoom, Reservation, Shared, observe_opening};
+use super::{Reservation, Shared, observe_opening};
 use crate::connection::{
     Channels, ClientInput, ClientLink, Connection, ConnectionEnded, Membership, WireFormat,
     line_bytes,
@@ -527,69 +527,6 @@ impl Client {
             attachment.is_ending = true;
             attachment.send(ClientInput::EndOfInput);
         }
-    }
-
-    fn respond(&mut self, id: Option<&RawValue>, command: &str, data: &impl Serialize) {
-        self.output.line(&success(id, command, data));
-    }
-
-    fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
-        self.output.line(&refusal_line(id, refusal));
-    }
-
-    fn refuse_with(
-        &mut self,
-        id: Option<&RawValue>,
-        command: &str,
-        code: ErrorCode,
-        error: String,
-    ) {
-        let refusal = Refusal {
-            command: command.to_owned(),
-            kind: RefusalKind::Refused,
-            error,
-            code: Some(code),
-        };
-        self.refuse(id, &refusal);
-    }
-
-    fn refuse_unknown(&mut self, label: &Label, handle: &str) {
-        let error = format!("No open session {handle:?}");
-        self.refuse_with(label.id.as_deref(), label.command, ErrorCode::UnknownSession, error);
-    }
-
-    fn refuse_room(&mut self, label: &Label, why: NoRoom) {
-        let (code, error) = match why {
-            NoRoom::Stopping => {
-                (ErrorCode::ServerStopping, "The server is about to end".to_owned())
-            }
-            NoRoom::TooMany(max) => {
-                let error = format!("{max} sessions are open already (--max-sessions)");
-                (ErrorCode::TooManySessions, error)
-            }
-        };
-        self.refuse_with(label.id.as_deref(), label.command, code, error);
-    }
-
-    fn refuse_opening(&mut self, label: &Label, why: &LoadError) {
-        let error = why.text();
-        let in_use = match why {
-            LoadError::Refused(refused) => refused.in_use.as_deref(),
-            LoadError::TooManyExtensions { .. } => {
-                let code = ErrorCode::TooManySessions;
-                return self.refuse_with(label.id.as_deref(), label.command, code, error);
-            }
-        };
-        let Some(file) = in_use else {
-            let code = ErrorCode::CannotOpen;
-            return self.refuse_with(label.id.as_deref(), label.command, code, error);
-        };
-        let mut response = Response::refusal(label.id.as_deref(), label.command, &error)
-            .with_code(Some(ErrorCode::SessionInUse));
-        if let Some(handle) = self.shared.with_file(file) {
-            response.data = Some(raw(&InUseData { session_id: handle.to_string() }));
-        }
-        self.output.line(&json(&response));
     }
 }
 

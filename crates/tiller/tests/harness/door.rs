@@ -154,7 +154,7 @@ fn pass_on(record: &str, field: &str, written: &mpsc::UnboundedSender<Vec<u8>>) 
     written.send(format!("{}\n", record.replace(field, "")).into()).ok();
 }
 
-/// A line for the session. One that is no object goes as it is.
+/// A line for the session. A line that is no object goes as it is.
 fn addressed(line: &Line, field: &str) -> String {
     let Line::Text(bytes) = line else { return String::new() };
     let text = String::from_utf8_lossy(bytes);
