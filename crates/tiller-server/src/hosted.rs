@@ -67,6 +67,7 @@ pub(crate) enum HostedEnd {
     Ended {
         reason: ClosedReason,
         connections: Connections,
+        hosted: Box<Hosted>,
     },
     /// It was idle for long. The next input wakes it.
     Asleep {
@@ -350,10 +351,13 @@ impl Hosted {
                 self.set_status(OpenSessionStatus::Asleep);
                 HostedEnd::Asleep { connections, hosted: self }
             }
-            Some(IdleEnd::Close) => HostedEnd::Ended { reason: ClosedReason::Closed, connections },
+            Some(IdleEnd::Close) => {
+                let reason = ClosedReason::Closed;
+                HostedEnd::Ended { reason, connections, hosted: self }
+            }
             None => {
                 let reason = self.reason.unwrap_or(ClosedReason::Ended);
-                HostedEnd::Ended { reason, connections }
+                HostedEnd::Ended { reason, connections, hosted: self }
             }
         }
     }

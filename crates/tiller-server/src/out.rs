@@ -488,11 +488,10 @@ pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
 }
 
 impl Pipe {
-    /// A pipe into a queue that several sessions share.
-    pub(crate) fn into_queue(queue: Arc<OutputQueue>) -> (Pipe, Arc<Notify>) {
+    /// A pipe into a lane of a queue that several sessions share.
+    pub(crate) fn into_lane(queue: Arc<OutputQueue>, lane: u64) -> (Pipe, Arc<Notify>) {
         let unsent = Unsent::default();
         let caught_up = unsent.caught_up.clone();
-        let lane = queue.new_lane();
         (Pipe { sink: Sink::Queue(queue, lane), unsent }, caught_up)
     }
 

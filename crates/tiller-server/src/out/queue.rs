@@ -56,7 +56,7 @@ struct Lanes {
 }
 
 impl OutputQueue {
-    pub(super) fn new_lane(&self) -> u64 {
+    pub(crate) fn new_lane(&self) -> u64 {
         let mut lanes = self.lock();
         lanes.last_lane += 1;
         lanes.last_lane
@@ -144,8 +144,8 @@ mod tests {
     #[tokio::test]
     async fn sessions_take_turns() {
         let queue = Arc::new(OutputQueue::default());
-        let (a, _) = Pipe::into_queue(queue.clone());
-        let (b, _) = Pipe::into_queue(queue.clone());
+        let (a, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
+        let (b, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
         for text in ["a1", "a2", "a3"] {
             a.send(text.into());
         }
@@ -162,7 +162,7 @@ mod tests {
     #[tokio::test]
     async fn closed_queue_keeps_nothing() {
         let queue = Arc::new(OutputQueue::default());
-        let (pipe, _) = Pipe::into_queue(queue.clone());
+        let (pipe, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
         pipe.send("lost".into());
         queue.close();
         pipe.send("lost, too".into());

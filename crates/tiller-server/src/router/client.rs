@@ -58,7 +58,7 @@ pub(super) async fn run(
     let mut stopping = shared.stopping.subscribe();
     let format = WireFormat::new(shared.config.level);
     let mut client = Client {
-        output: Output(Pipe::into_queue(queue.clone()).0),
+        output: Output::new(queue.clone()),
         shared: shared.clone(),
         queue: queue.clone(),
         format,
@@ -123,6 +123,8 @@ struct Client {
 struct Attachment {
     number: u64,
     mode: AttachMode,
+    /// The session's place in the output.
+    lane: u64,
     lines: mpsc::Sender<ClientInput>,
     control: mpsc::Sender<ClientInput>,
     /// The bytes of lines that the session has not read yet.
@@ -135,6 +137,8 @@ struct Attachment {
 enum Finished {
     /// The line is the response to a command.
     Line(String),
+    /// The same, behind the last records of a session.
+    LineBehind(u64, String),
     /// A session has its files.
     Loaded(Box<Opening>),
 }
@@ -308,6 +312,7 @@ impl Client {
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Line(line) => self.output.line(&line),
+            Finished::LineBehind(lane, line) => self.output.line_in(lane, &line),
             Finished::Loaded(opening) => {
                 self.opening -= 1;
                 self.opened(*opening);
@@ -357,7 +362,8 @@ impl Client {
         let number = self.last_attachment;
         let (lines, lines_receiver) = mpsc::channel(WAITING_READS);
         let (control, control_receiver) = mpsc::channel(1);
-        let (pipe, caught_up) = Pipe::into_queue(self.queue.clone());
+        let lane = self.queue.new_lane();
+        let (pipe, caught_up) = Pipe::into_lane(self.queue.clone(), lane);
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
         let unread = Arc::new(AtomicUsize::new(0));
@@ -377,7 +383,7 @@ impl Client {
             }
         });
         let request = AttachRequest { connection, mode, resume, label, attached };
-        (request, Attachment { number, mode, lines, control, unread, is_ending: false })
+        (request, Attachment { number, mode, lane, lines, control, unread, is_ending: false })
     }
 
     fn attach(&mut self, id: Option<Box<RawValue>>, request: Attach) {
@@ -414,11 +420,19 @@ impl Client {
             return self.refuse_unknown(&label, handle);
         };
         let done = self.done.clone();
+        let lane = self.attachments.get(handle).map(|attachment| attachment.lane);
         let closed = entry.commands.clone();
+        // A session that has just ended needs no command.
         entry.commands.send(SessionCommand::Close).ok();
         tokio::spawn(async move {
             closed.closed().await;
-            done.send(Finished::Line(success_without_data(&label))).ok();
+            let line = success_without_data(&label);
+            let response = match lane {
+                Some(lane) => Finished::LineBehind(lane, line),
+                None => Finished::Line(line),
+            };
+            // A client that is gone needs no response.
+            done.send(response).ok();
         });
     }
 
@@ -545,11 +559,25 @@ impl Attachment {
 }
 
 /// Lines of the server itself.
-struct Output(Pipe);
+struct Output {
+    queue: Arc<OutputQueue>,
+    own: Pipe,
+}
 
 impl Output {
+    fn new(queue: Arc<OutputQueue>) -> Output {
+        let lane = queue.new_lane();
+        Output { own: Pipe::into_lane(queue.clone(), lane).0, queue }
+    }
+
     fn line(&self, line: &str) {
-        self.0.send_line(line);
+        self.own.send_line(line);
+    }
+
+    /// Writes a line behind what waits in a session's lane.
+    fn line_in(&self, lane: u64, line: &str) {
+        let (pipe, _) = Pipe::into_lane(self.queue.clone(), lane);
+        pipe.send_line(line);
     }
 }
 

@@ -114,10 +114,12 @@ impl SessionTask {
             let end = serve_hosted(config, self.connections, self.hosted, wake).await;
             drop(extensions);
             match end {
-                HostedEnd::Ended { reason, connections } => {
+                HostedEnd::Ended { reason, connections, hosted } => {
                     self.shared.remove(&self.handle);
                     let line = Hosted::closed_line(&self.handle, reason, None);
-                    return connections.close(Some(&line));
+                    connections.close(Some(&line));
+                    // A client that closes the session waits for this.
+                    return drop(hosted);
                 }
                 HostedEnd::Asleep { connections, hosted } => {
                     (self.connections, self.hosted) = (connections, hosted);
@@ -138,7 +140,8 @@ impl SessionTask {
                 Ok(reason) => Hosted::closed_line(&self.handle, *reason, None),
                 Err(why) => Hosted::closed_line(&self.handle, ClosedReason::Crashed, Some(why)),
             };
-            return self.connections.close(Some(&line));
+            self.connections.close(Some(&line));
+            return drop(self.hosted);
         }
     }
 
