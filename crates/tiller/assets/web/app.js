@@ -186,11 +186,10 @@ onSubmit("new-dialog", async () => {
   await view.show(options);
   $("new-name").value = "";
   showSide(false, { phoneOnly: true });
-  view.composer.focus();
 }, (error) => {
   $("new-error").hidden = false;
-  $("new-error").textContent = error.message;
-});
+  setText($("new-error"), error.message);
+}, () => view.composer.focus());
 
 $("rename").addEventListener("click", () => {
   $("rename-name").value = view.name ?? "";
@@ -209,14 +208,15 @@ $("close-session").addEventListener("click", async () => {
   }
 });
 
-/** Runs work when the form of a dialog is sent, and closes the dialog if it succeeds. */
-function onSubmit(id, work, onError) {
+/** Runs work when the form of a dialog is sent, and closes the dialog if it succeeds; then `after`. */
+function onSubmit(id, work, onError, after = () => {}) {
   const dialog = $(id);
   dialog.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
       await work();
       dialog.close();
+      after();
     } catch (error) {
       onError(error);
     }

@@ -136,6 +136,12 @@ export class ToolCard {
       const count = countRows(rows);
       fill(this.#result, diffView(rows));
       this.#setState("done", [count.short, duration(durationMs)].filter(Boolean).join(" · "), count.words);
+    } else if (this.#tool === "todo_write" && Array.isArray(details?.phases)) {
+      // The list itself is beside the conversation.
+      this.#output.replace("");
+      const tasks = details.phases.flatMap((phase) => phase?.tasks ?? []);
+      fill(this.#result, folded("List", () => h("pre", { class: "out" }, text)));
+      this.#setState("done", `${tasks.filter(({ status }) => status === "completed").length} of ${tasks.length} tasks done`);
     } else {
       this.#output.replace(text);
       const cut = details?.truncation?.truncated ? cutNote(details) : null;

@@ -124,6 +124,7 @@ export class Composer {
   #hint() {
     const hint = !this.#connected ? "Not connected: your text is kept here."
       : this.#running ? "Enter steers, Alt+Enter follows up, Esc stops." : "";
+    $("composer-hint").dataset.kind = this.#connected ? "keys" : "connection";
     setText($("composer-hint"), hint);
   }
 

@@ -24,6 +24,8 @@ export class Conversation {
   /** Cards of calls without a result. */
   #unfinished = new Set();
   #atEnd = true;
+  #top = 0;
+  #size = "";
   #draw = perFrame(() => this.drawNow());
   /** Called when the view leaves or reaches the end. */
   onEnd = () => {};
@@ -34,14 +36,27 @@ export class Conversation {
     this.#entries = entries;
     this.#scroller = scroller;
     this.#onFork = onFork;
-    scroller.addEventListener("scroll", () => {
-      const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
-      if (atEnd === this.#atEnd) return;
-      this.#atEnd = atEnd;
-      this.onEnd(atEnd);
-    }, { passive: true });
-    // Fonts, pictures and folds change heights after they were drawn.
-    new ResizeObserver(() => { if (this.#atEnd) this.#toEnd() }).observe(entries);
+    scroller.addEventListener("scroll", () => this.#noteScroll(), { passive: true });
+    // Fonts, pictures, folds and the message box change heights after they were drawn.
+    const resized = new ResizeObserver(() => { if (this.#atEnd) this.#toEnd() });
+    resized.observe(entries);
+    resized.observe(scroller);
+  }
+
+  /** Only a reader who scrolls up leaves the end; text that grows below does not count. */
+  #noteScroll() {
+    const { scrollTop, scrollHeight, clientHeight, clientWidth } = this.#scroller;
+    const size = `${clientWidth} ${clientHeight}`;
+    const resized = size !== this.#size;
+    this.#size = size;
+    if (resized && this.#atEnd) return this.#toEnd();
+    const isNear = scrollHeight - scrollTop - clientHeight < NEAR;
+    const left = this.#atEnd && !isNear && scrollTop < this.#top;
+    this.#top = scrollTop;
+    if (left || (isNear && !this.#atEnd)) {
+      this.#atEnd = isNear;
+      this.onEnd(isNear);
+    }
   }
 
   clear() {
@@ -68,9 +83,14 @@ export class Conversation {
 
   /** Adds earlier messages at the beginning; what the reader sees stays in its place. */
   prepend(messages) {
-    const before = this.#scroller.scrollHeight - this.#scroller.scrollTop;
+    const first = this.#entries.firstElementChild;
+    const place = first?.getBoundingClientRect().top;
+    // The browser must not correct the place a second time.
+    this.#scroller.style.overflowAnchor = "none";
+    this.#atEnd = false;
     this.#entries.prepend(...this.#build(messages));
-    this.#scroller.scrollTop = this.#scroller.scrollHeight - before;
+    if (first) this.#scroller.scrollTop += first.getBoundingClientRect().top - place;
+    requestAnimationFrame(() => { this.#scroller.style.overflowAnchor = "" });
   }
 
   scrollToEnd() {
@@ -255,6 +275,7 @@ export class Conversation {
 
   #toEnd() {
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.#top = this.#scroller.scrollTop;
   }
 }
 

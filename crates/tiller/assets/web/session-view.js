@@ -20,6 +20,8 @@ export class SessionView {
   #compacting = false;
   #name = null;
   #title = null;
+  /** What a session without a name is called. */
+  #firstMessage = null;
   #model = null;
   #offset = 0;
   /** Records that wait until the messages are read, or null. */
@@ -39,7 +41,10 @@ export class SessionView {
     this.#onChange = onChange;
     this.conversation = new Conversation({ entries: $("entries"), scroller: $("scroll"), onFork: (element, text) => this.#run(this.#fork(element, text)) });
     this.conversation.onEnd = (atEnd) => { $("latest").hidden = atEnd };
-    this.conversation.onUserMessage = (text, id) => this.#confirm(id);
+    this.conversation.onUserMessage = (text, id) => {
+      this.#confirm(id);
+      this.#noteFirstMessage(text);
+    };
     this.composer = new Composer({
       onSend: (draft) => this.#send(draft),
       onAbort: () => this.abort(),
@@ -191,7 +196,7 @@ export class SessionView {
     this.dialogs.clear();
     this.#history.clear();
     this.#todos = [];
-    this.#title = null;
+    this.#title = this.#firstMessage = null;
     this.#applyState();
     history.replaceState(null, "", `#session=${encodeURIComponent(attachment.durableId ?? "")}`);
     const { messages, offset } = await newestMessages((command) => this.request(command), attachment.state?.messageCount ?? 0);
@@ -200,6 +205,7 @@ export class SessionView {
     this.#offset = offset;
     $("older").hidden = offset === 0;
     this.conversation.append(messages);
+    if (offset === 0) this.#noteFirstMessage(textOf(messages.find(({ role }) => role === "user")?.content));
     this.#history.add(messages);
     for (const message of messages) this.#noteTodos(message);
     this.#lastUserTexts = messages.filter(({ role }) => role === "user").slice(-10)
@@ -240,7 +246,8 @@ export class SessionView {
     this.conversation.handle(record);
     switch (record.type) {
       case "agent_start":
-        return this.#setRunning(true);
+        this.#setRunning(true);
+        return this.#onChange();
       case "agent_settled":
         this.#setRunning(false);
         announce(record.aborted ? "Stopped" : "The answer is complete");
@@ -324,6 +331,12 @@ export class SessionView {
     this.#showComposer();
   }
 
+  #noteFirstMessage(text) {
+    if (this.#firstMessage || !text) return;
+    this.#firstMessage = text;
+    this.#showHead();
+  }
+
   #setCompacting(compacting) {
     this.#compacting = compacting;
     this.#showHead();
@@ -336,7 +349,7 @@ export class SessionView {
 
   #showHead() {
     const attachment = this.#attachment;
-    const name = attachment ? oneLine(this.#name || "New session", 120) : "No session";
+    const name = attachment ? oneLine(this.#name || (this.#offset === 0 && this.#firstMessage) || "New session", 120) : "No session";
     setText($("session-name"), name);
     setText($("session-place"), attachment ? shortPath(attachment.cwd) : "");
     $("session-place").title = attachment?.cwd ?? "";
