@@ -30,8 +30,8 @@ export class Attachment {
   }
 
   /** Opens a new or stored session; attaches if the server has it open already. */
-  async open(options) {
-    for (let tries = 1; ; tries += 1) {
+  async open(options, { tries = 1 } = {}) {
+    for (let attempt = 1; ; attempt += 1) {
       try {
         return this.#accept(await this.#request({ type: "open_session", ...options }), options);
       } catch (error) {
@@ -39,7 +39,7 @@ export class Attachment {
         const handle = error.data?.sessionId;
         if (handle) return this.attach(handle);
         // After a server was killed, the file may still be held for a moment.
-        if (tries >= (options.tries ?? 1)) throw error;
+        if (attempt >= tries) throw error;
         await this.#wait(BUSY_DELAY);
       }
     }
@@ -73,7 +73,7 @@ export class Attachment {
     // The server was restarted, so the handle is gone.
     const isEmpty = !this.state?.messageCount;
     try {
-      await this.open({ sessionId: this.durableId, tries: BUSY_TRIES });
+      await this.open({ sessionId: this.durableId }, { tries: BUSY_TRIES });
     } catch (error) {
       // A session without messages was never stored. A new one takes its place.
       if (error.code !== "cannot_open" || !isEmpty || !this.cwd) throw error;
