@@ -118,8 +118,9 @@ function banner(text) {
 
 let refreshing = null;
 function refreshLists() {
-  clearTimeout(refreshing);
-  refreshing = setTimeout(async () => {
+  // Several reasons within a moment are one reading.
+  refreshing ??= setTimeout(async () => {
+    refreshing = null;
     list.setCurrent(view.handle, view.durableId);
     try {
       view.noticeOpen(await list.refreshOpen());

@@ -1,4 +1,5 @@
-// Headless Chromium, driven by the DevTools protocol over its WebSocket.
+// Headless Chromium, driven by the DevTools protocol through a pair of pipes. Requests and events
+// are JSON, each ended by a zero byte.
 
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -42,7 +43,6 @@ export function findChromium() {
 export class Chromium {
   #child;
   #profile;
-  #socket;
   #pending = new Map();
   #lastId = 0;
   #tabs = new Map();
@@ -52,26 +52,24 @@ export class Chromium {
     browser.#profile = await mkdtemp(join(tmpdir(), "tiller-web-browser-"));
     browser.#child = spawn(findChromium(), ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
       "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--lang=en-US", "--window-size=1280,900",
-      "--remote-debugging-port=0", `--user-data-dir=${browser.#profile}`, "about:blank"], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, TZ: "UTC" }, detached: true });
-    const address = await new Promise((resolve, reject) => {
-      let text = "";
-      const timer = setTimeout(() => reject(new Error(`Chromium does not start: ${text}`)), LIMIT);
-      browser.#child.stderr.setEncoding("utf8").on("data", (data) => {
-        text += data;
-        const match = /DevTools listening on (ws:\/\/\S+)/.exec(text);
-        if (!match) return;
-        clearTimeout(timer);
-        resolve(match[1]);
-      });
-      browser.#child.on("exit", () => reject(new Error(`Chromium has ended: ${text}`)));
+      "--remote-debugging-pipe", `--user-data-dir=${browser.#profile}`, "about:blank"],
+    // The browser reads requests from its file descriptor 3 and writes answers to 4.
+    { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], env: { ...process.env, TZ: "UTC" }, detached: true });
+    browser.#child.on("exit", () => browser.#fail(new Error("Chromium has ended")));
+    browser.#child.on("error", (error) => browser.#fail(error));
+    browser.#child.stdio[3].on("error", () => {});
+    let rest = "";
+    browser.#child.stdio[4].setEncoding("utf8").on("data", (data) => {
+      const messages = (rest + data).split("\0");
+      rest = messages.pop();
+      for (const message of messages) browser.#receive(JSON.parse(message));
     });
-    browser.#socket = new WebSocket(address);
-    await new Promise((resolve, reject) => {
-      browser.#socket.onopen = resolve;
-      browser.#socket.onerror = reject;
-    });
-    browser.#socket.onmessage = ({ data }) => browser.#receive(JSON.parse(data));
     return browser;
+  }
+
+  #fail(error) {
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
   }
 
   #receive({ id, result, error, method, params, sessionId }) {
@@ -86,7 +84,7 @@ export class Chromium {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, what: method });
-      this.#socket.send(JSON.stringify({ id, method, params, sessionId }));
+      this.#child.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
     });
   }
 
@@ -105,7 +103,6 @@ export class Chromium {
   }
 
   async stop() {
-    this.#socket?.close();
     try {
       process.kill(-this.#child.pid, "SIGKILL");
     } catch {
@@ -218,7 +215,7 @@ export class Tab {
     const modifiers = parts.reduce((sum, name) => sum | bits[name], 0);
     const codes = { Enter: 13, Escape: 27, Tab: 9, Home: 36, End: 35, ArrowUp: 38, ArrowDown: 40, " ": 32, Space: 32 };
     const name = key === "Space" ? " " : key;
-    const text = name.length === 1 && modifiers < 2 ? name : name === "Enter" && !modifiers ? "\r" : "";
+    const text = name.length === 1 && modifiers < 2 ? name : name === "Enter" && (modifiers === 0 || modifiers === bits.Shift) ? "\r" : "";
     const shared = { key: name, code: { " ": "Space" }[name] ?? (name.length === 1 ? `Key${name.toUpperCase()}` : name), modifiers, windowsVirtualKeyCode: codes[name] ?? name.toUpperCase().charCodeAt(0) };
     await this.call("Input.dispatchKeyEvent", { type: text ? "keyDown" : "rawKeyDown", ...shared, text });
     await this.call("Input.dispatchKeyEvent", { type: "keyUp", ...shared });

@@ -58,8 +58,8 @@ test("reload_of_the_page_shows_the_same_session", { skip: needsOwnServer() }, ()
   await openPage(tab, server.address);
   await newSession(tab, server.project);
   await send(tab, "Move the ship");
-  await settled(tab);
   await tab.untilText(".answer h5", "Done");
+  await settled(tab);
   const before = await tab.text("#entries");
   await tab.reload();
   await shown(tab);

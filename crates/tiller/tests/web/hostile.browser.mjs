@@ -68,7 +68,7 @@ test("hostile_content_stays_inert", { skip: needsOwnServer() }, () => withPage("
   const elements = await tab.eval("document.querySelectorAll('script, style, link, iframe, object, embed, base, meta, form, svg').length");
   await newSession(tab, server.project, { name: `${TRICKS[0]}${TRICKS[2]} \u202etxet` });
   await send(tab, ALL);
-  await tab.untilText(".error", "Error:");
+  await tab.untilText(".answer .error", "Error:");
   await settled(tab);
   await tab.eval("document.querySelectorAll('details').forEach((fold) => { fold.open = true }); document.querySelectorAll('.more').forEach((more) => more.click())");
   await tab.type("/tri");
@@ -87,7 +87,7 @@ test("hostile_content_stays_inert", { skip: needsOwnServer() }, () => withPage("
   await tab.click("#close-session");
   await tab.untilText("#stored-list", "<script>");
   await tab.click("#stored-list button");
-  await tab.untilText(".error", "Error:");
+  await tab.untilText(".answer .error", "Error:");
   await tab.eval("document.querySelectorAll('details').forEach((fold) => { fold.open = true })");
   await tab.until("document.querySelector('details.think .md')");
 

@@ -55,6 +55,7 @@ test("everything_is_done_with_the_keyboard", { skip: needsOwnServer() }, () => w
   await tab.press("/");
   await tab.until("document.activeElement.id === 'message'");
   // The search and the list.
+  await tab.until("document.querySelector('#open-list .session')");
   await tab.press("Control+k");
   await tab.until("document.activeElement.id === 'search'");
   await tab.press("ArrowDown");
