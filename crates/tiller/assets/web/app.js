@@ -63,7 +63,8 @@ async function showConnection(state, { delay, refused } = {}) {
   view.setConnected(false);
   if (state === "open") return start();
   if (state !== "waiting") return;
-  banner(`The connection to the server is lost. Trying again in ${Math.ceil(delay / 1000)} s…`);
+  const problem = wasOpen ? "The connection to the server is lost." : "The server cannot be reached.";
+  banner(`${problem} Trying again in ${Math.ceil(delay / 1000)} s…`);
   // A socket does not tell a wrong token from a server that is gone.
   if (refused && (await tokenIsWrong())) {
     connection.disconnect();

@@ -70,6 +70,8 @@ export class ToolCard {
   #output = new Output();
   #pending = "";
   #partial = "";
+  /** The arguments while they are written. */
+  #draft = null;
   #tool;
   done = false;
   element = h("section", { class: "tool" }, h("header", {}, this.#name, this.#subject, this.#state), this.#call, this.#output.element, this.#result);
@@ -88,10 +90,9 @@ export class ToolCard {
   draw() {
     if (this.#partial) {
       // Incomplete JSON is shown as it is, until the whole call comes.
-      if (!this.#call.firstChild) this.#call.append(h("pre", { class: "out folded" }));
-      const pre = this.#call.firstChild;
-      appendText(pre, this.#partial);
-      pre.scrollTop = pre.scrollHeight;
+      if (!this.#draft) fill(this.#call, this.#draft = h("pre", { class: "out folded" }));
+      appendText(this.#draft, this.#partial);
+      this.#draft.scrollTop = this.#draft.scrollHeight;
       this.#partial = "";
     }
     if (this.#pending) {
@@ -103,6 +104,7 @@ export class ToolCard {
   /** The whole call. */
   setCall(name, args, argumentsError) {
     this.#partial = "";
+    this.#draft = null;
     this.#setName(name);
     const given = args && typeof args === "object" ? args : {};
     setText(this.#subject, oneLine(subjectOf(name, given), 200));
@@ -230,15 +232,17 @@ export function picture(block) {
 /** A shell command of a client. */
 export class ShellCard {
   #output = new Output();
-  #state = h("span", { class: "state" }, "Running");
+  #state;
   #pending = "";
   element;
 
+  /** Without a command, it is one of another client, whose end is not known here. */
   constructor(command, hidden = false) {
+    this.#state = h("span", { class: "state" }, command === null ? "Of another client" : "Running");
     this.element = h("section", { class: "e tool shell", "aria-label": "Shell command" },
       h("header", {}, h("b", {}, "Shell"), hidden ? h("span", { class: "aside" }, "hidden from the model") : null, this.#state),
       command === null ? null : h("pre", { class: "out cmd" }, h("code", {}, command)), this.#output.element);
-    this.element.dataset.state = "running";
+    this.element.dataset.state = command === null ? "foreign" : "running";
   }
 
   push(delta) {

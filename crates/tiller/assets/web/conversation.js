@@ -88,7 +88,10 @@ export class Conversation {
     // The browser must not correct the place a second time.
     this.#scroller.style.overflowAnchor = "none";
     this.#atEnd = false;
+    const newer = [...this.#cards];
     this.#entries.prepend(...this.#build(messages));
+    // Live records mean the newest call with an id.
+    for (const [id, card] of newer) this.#cards.set(id, card);
     if (first) this.#scroller.scrollTop += first.getBoundingClientRect().top - place;
     requestAnimationFrame(() => { this.#scroller.style.overflowAnchor = "" });
   }
@@ -119,13 +122,13 @@ export class Conversation {
     for (const message of messages) {
       const { role } = message;
       if (role === "assistant") {
-        const answer = new Answer(message, (id, name) => this.#card(id, name));
+        const answer = new Answer(message, (id, name) => this.#newCard(id, name));
         answer.finish(message);
         built.push(answer.element);
       } else if (role === "toolResult") {
         const card = this.#cards.get(message.toolCallId);
-        if (card) card.finish(message);
-        else {
+        if (card && !card.done) card.finish(message);
+        else if (!card) {
           const element = lonelyResult(message);
           this.#lonely.set(message.toolCallId, { element, message });
           built.push(element);
@@ -140,11 +143,12 @@ export class Conversation {
     return built;
   }
 
-  /** The card of a call. A result that was shown alone moves into it. */
-  #card(id, name) {
-    let card = this.#cards.get(id);
-    if (card) return card;
-    card = new ToolCard(name);
+  /**
+   * A card for a call in an answer. Some providers use an id again in a later answer: that is
+   * another call. A result that was shown alone moves into the card.
+   */
+  #newCard(id, name) {
+    const card = new ToolCard(name);
     this.#cards.set(id, card);
     this.#unfinished.add(card);
     const lonely = this.#lonely.get(id);
@@ -153,6 +157,16 @@ export class Conversation {
       lonely.element.remove();
       queueMicrotask(() => card.finish(lonely.message));
     }
+    return card;
+  }
+
+  /** The card of the newest call with this id. A call that no answer shows has a card of its own. */
+  #card(id, name) {
+    const known = this.#cards.get(id);
+    if (known) return known;
+    const card = this.#newCard(id, name);
+    card.element.classList.add("e");
+    this.#add(card.element);
     return card;
   }
 
@@ -166,7 +180,7 @@ export class Conversation {
   startMessage(message, clientMessageId) {
     const { role } = message;
     if (role === "assistant") {
-      this.#answer = new Answer(message, (id, name) => this.#card(id, name));
+      this.#answer = new Answer(message, (id, name) => this.#newCard(id, name));
       this.#add(this.#answer.element);
     } else if (role === "user") {
       this.#add(userMessage(message, this.#onFork));
@@ -201,12 +215,7 @@ export class Conversation {
   }
 
   startTool({ toolCallId, toolName, args }) {
-    const known = this.#cards.has(toolCallId);
     const card = this.#card(toolCallId, toolName);
-    if (!known) {
-      card.element.classList.add("e");
-      this.#add(card.element);
-    }
     if (args) card.setCall(toolName, args);
     card.start();
   }
@@ -221,7 +230,7 @@ export class Conversation {
   }
 
   endTool({ toolCallId, toolName, result, isError, durationMs }) {
-    const card = this.#cards.get(toolCallId) ?? this.#card(toolCallId, toolName);
+    const card = this.#card(toolCallId, toolName);
     this.#dirty.delete(card);
     this.#unfinished.delete(card);
     card.finish({ ...result, isError, durationMs });

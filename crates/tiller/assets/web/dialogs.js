@@ -15,7 +15,7 @@ export class ExtensionDialogs {
   #statuses = new Map();
   #widgets = new Map();
 
-  /** `answer(line)` sends an `extension_ui_response`. */
+  /** `answer(line)` sends an `extension_ui_response`, or returns false if it cannot. */
   constructor({ answer, setEditorText, setTitle }) {
     this.#answer = answer;
     this.#setEditorText = setEditorText;
@@ -142,11 +142,13 @@ export class ExtensionDialogs {
 
   #finish(answer) {
     const { request, dialog, before, timer } = this.#current;
+    if (answer && this.#answer({ type: "extension_ui_response", id: request.id, ...answer }) === false) {
+      return notice("Not connected. The question stays open.", "warning");
+    }
     clearTimeout(timer);
     this.#current = null;
     dialog.close();
     dialog.remove();
-    if (answer) this.#answer({ type: "extension_ui_response", id: request.id, ...answer });
     if (before?.isConnected) before.focus?.({ preventScroll: true });
     this.#next();
   }

@@ -211,6 +211,8 @@ export class SessionView {
     this.#lastUserTexts = messages.filter(({ role }) => role === "user").slice(-10)
       .map((message) => ({ text: textOf(message.content), timestamp: message.timestamp ?? 0 }));
     for (const record of recordsAfter(records)) this.#apply(record);
+    // A server that was killed has left calls without results.
+    if (!this.#running) this.conversation.settle();
     this.#showTodos();
     this.#showHead();
     this.#showUsage();

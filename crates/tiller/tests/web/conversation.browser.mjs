@@ -172,6 +172,28 @@ test("older_messages_are_read_on_demand", { skip: needsOwnServer() }, () => {
   });
 });
 
+test("result_is_shown_alone_until_its_call_is_read", { skip: needsOwnServer() }, () => {
+  const script = Array.from({ length: 17 }, (_, at) => `call read {"path":"plan.md"}\n\nsay Answer ${at}.\n`).join("\n") + "\nsay The end.\n";
+  return withPage("lonely", { script, files: FILES }, async ({ server, tab }) => {
+    await openPage(tab, server.address);
+    await newSession(tab, server.project);
+    for (let at = 0; at < 17; at += 1) {
+      await send(tab, `Question ${at}`);
+      await tab.untilText(".answer", `Answer ${at}.`);
+      await settled(tab);
+    }
+    await send(tab, "Last question");
+    await tab.untilText(".answer", "The end.");
+    await settled(tab);
+    await tab.reload();
+    await tab.untilText(".answer", "The end.");
+    assert.equal(await tab.eval("document.querySelectorAll('#entries > .tool').length"), 1);
+    await tab.eval("document.querySelector('#older button').click()");
+    await tab.until("document.querySelectorAll('.user').length === 18");
+    await tab.until("document.querySelectorAll('#entries > .tool').length === 0 && document.querySelectorAll('.answer .tool[data-state=done]').length === 17");
+  });
+});
+
 test("wrong_token_is_asked_for_again", { skip: missing() }, () => withPage("token", { script: SCRIPT }, async ({ server, tab }) => {
   await tab.go(server.address.replace(/#.*/, "#token=wrong"));
   await tab.until("document.getElementById('token-dialog').open");

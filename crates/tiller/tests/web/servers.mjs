@@ -119,11 +119,13 @@ export class Server {
           sockets.delete(from);
           to.destroy();
         });
-        from.pipe(to);
+        from.on("data", (data) => {
+          if (from === outer || !this.#proxy.swallows) to.write(data);
+        });
       }
     });
     await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-    this.#proxy = { proxy, sockets, port: proxy.address().port, down: false };
+    this.#proxy = { proxy, sockets, port: proxy.address().port, down: false, swallows: false };
   }
 
   /** Ends all connections through the proxy; until `mend`, there are no new ones. */
@@ -133,7 +135,12 @@ export class Server {
   }
 
   mend() {
-    this.#proxy.down = false;
+    this.#proxy.down = this.#proxy.swallows = false;
+  }
+
+  /** From now on, nothing that the page sends arrives. */
+  swallow() {
+    this.#proxy.swallows = true;
   }
 
   async stop() {

@@ -70,6 +70,22 @@ test("lost_connection_is_continued_without_gap_or_duplicate", { skip: needsOwnSe
   await tab.untilText(".answer", "Another answer.");
 }));
 
+test("message_that_never_arrived_is_in_the_box_again", { skip: needsOwnServer() }, () => withPage("swallow", { script: SLOW }, async ({ server, tab }) => {
+  await server.startProxy();
+  await openPage(tab, server.proxyAddress);
+  await newSession(tab, server.project);
+  server.swallow();
+  await send(tab, "Lost on its way");
+  await tab.until("document.getElementById('message').value === ''");
+  server.cut();
+  await tab.until("!document.getElementById('banner').hidden");
+  server.mend();
+  await tab.until("document.getElementById('connection').textContent === 'Connected'");
+  await tab.until("document.getElementById('message').value === 'Lost on its way'");
+  await tab.untilText("#notices", "in the message box again");
+  assert.equal(await tab.eval("document.querySelectorAll('.user').length"), 0);
+}));
+
 test("killed_and_restarted_server_continues_the_session", { skip: needsOwnServer() }, () => withPage("restart", { script: SLOW }, async ({ server, tab }) => {
   await openPage(tab, server.address);
   await newSession(tab, server.project, { name: "Durable" });
