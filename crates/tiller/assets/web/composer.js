@@ -178,7 +178,7 @@ export class Composer {
     if (key === "ArrowDown") this.#choose(this.#active >= last ? 0 : this.#active + 1);
     else if (key === "ArrowUp") this.#choose(this.#active <= 0 ? last : this.#active - 1);
     else if (key === "Tab" && !event.shiftKey) this.#complete(Math.max(this.#active, 0));
-    else if (key === "Enter" && !event.shiftKey && this.#active >= 0) this.#complete(this.#active);
+    else if (key === "Enter" && !event.shiftKey && `/${this.#shown[this.#active]?.name}` !== this.#box.value) this.#complete(this.#active);
     else if (key === "Escape") this.#hideCompletions();
     else return false;
     event.preventDefault();

@@ -40,7 +40,7 @@ test("conversation_streams_with_tools_diffs_and_meter", { skip: needsOwnServer()
   assert.equal(await tab.eval("document.querySelector('.code code').textContent"), "Berth 4");
   assert.equal(await tab.eval("document.querySelectorAll('.answer .md li').length"), 2);
   assert.equal(await tab.eval("document.querySelector('details.think').open"), false, "thinking is folded");
-  // The diff has signs, also for those who see no colours.
+  // The diff has signs beside its colours.
   assert.deepEqual(await tab.eval("[...document.querySelectorAll('.diff .add, .diff .del')].map((row) => row.textContent)"), ["4 −removed: Berth 3", "4 +added: Berth 4"]);
   assert.equal(await server.read("plan.md"), "# Plan\n\nShip: Ada\nBerth 4\n");
   // A failure is told in words.
@@ -136,6 +136,26 @@ test("shell_command_of_the_user_shows_its_output", { skip: needsOwnServer() }, (
   await send(tab, "!echo from the shell; exit 4");
   await tab.untilText(".shell", "from the shell");
   await tab.untilText(".shell .state", "Failed with 4");
+}));
+
+test("pasted_picture_is_shown_sent_and_enlarged", { skip: needsOwnServer() }, () => withPage("picture", { script: "expect images 1\nsay I see it.\n" }, async ({ server, tab }) => {
+  await openPage(tab, server.address);
+  await newSession(tab, server.project);
+  await tab.eval(`(async () => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 30 });
+    canvas.getContext("2d").fillRect(0, 0, 20, 30);
+    const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+    const clipboardData = new DataTransfer();
+    clipboardData.items.add(new File([blob], "a.png", { type: "image/png" }));
+    document.getElementById("message").dispatchEvent(new ClipboardEvent("paste", { clipboardData, cancelable: true, bubbles: true }));
+  })()`);
+  await tab.until("document.querySelectorAll('#pictures img').length === 1");
+  await send(tab, "What is this?");
+  await tab.untilText(".answer", "I see it.");
+  await tab.until("document.querySelector('.user img')?.naturalWidth === 40");
+  await tab.click(".user .picture");
+  await tab.until("document.getElementById('picture-dialog').open");
+  await tab.press("Escape");
 }));
 
 test("fork_goes_back_to_before_a_message", { skip: needsOwnServer() }, () => withPage("fork", { script: SCRIPT, files: FILES }, async ({ server, tab }) => {

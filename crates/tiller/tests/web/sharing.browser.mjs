@@ -110,6 +110,23 @@ test("killed_and_restarted_server_continues_the_session", { skip: needsOwnServer
   assert.deepEqual(await tab.eval("[...document.querySelectorAll('.user .raw')].map((text) => text.textContent)"), ["Begin", "still here"]);
 }));
 
+test("fork_in_one_tab_is_followed_by_the_other", { skip: needsOwnServer() }, () => withPage("fork-tabs", { script: "say One.\n\nsay Two.\n\nsay Three.\n" }, async ({ server, tab, newTab }) => {
+  await openPage(tab, server.address);
+  await newSession(tab, server.project, { name: "Shared" });
+  for (const [question, answer] of [["First", "One."], ["Second", "Two."]]) {
+    await send(tab, question);
+    await tab.untilText(".answer", answer);
+    await settled(tab);
+  }
+  const second = await newTab();
+  await openPage(second, server.address);
+  await second.untilText("#open-list", "Shared");
+  await second.click("#open-list button");
+  await second.untilText(".answer", "Two.");
+  await second.eval("[...document.querySelectorAll('.fork')].at(-1).click()");
+  for (const each of [second, tab]) await each.until("document.querySelectorAll('.user').length === 1 && document.querySelectorAll('.answer').length === 1");
+}));
+
 test("session_closed_elsewhere_is_left", { skip: needsOwnServer() }, () => withPage("closed", { script: SLOW }, async ({ server, tab, newTab }) => {
   await openPage(tab, server.address);
   await newSession(tab, server.project, { name: "Shared" });
