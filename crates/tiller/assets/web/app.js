@@ -58,8 +58,7 @@ const list = new SessionList({ request: (command) => connection.request(command)
 let wasOpen = false;
 async function showConnection(state, { delay, refused } = {}) {
   root.dataset.connection = state;
-  const words = { idle: "Not connected", connecting: "Connecting…", open: "Connected", waiting: "Not connected" }[state];
-  setText($("connection"), words);
+  setText($("connection"), { connecting: "Connecting…", open: "Connecting…" }[state] ?? "Not connected");
   view.setConnected(false);
   if (state === "open") return start();
   if (state !== "waiting") return;
@@ -90,14 +89,16 @@ async function start() {
     if (view.handle) await view.resume();
     else if (wanted) await reopen(wanted);
     wanted = null;
-    view.setConnected(true);
     refreshLists();
-    root.dataset.ready = "yes";
   } catch (error) {
     if (error.code === "connection_lost") return;
-    view.setConnected(true);
     notice(error.message, "error");
   }
+  // Another loss may have come meanwhile.
+  if (connection.state !== "open") return;
+  view.setConnected(true);
+  setText($("connection"), "Connected");
+  root.dataset.ready = "yes";
 }
 
 /** Shows the session that was shown before the page was loaded again. */

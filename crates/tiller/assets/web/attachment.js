@@ -18,7 +18,6 @@ export class Attachment {
   durableId = null;
   file = null;
   cwd = null;
-  inMemory = false;
   epoch = null;
   seq = null;
   state = null;

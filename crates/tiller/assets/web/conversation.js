@@ -71,10 +71,6 @@ export class Conversation {
     this.onEnd(true);
   }
 
-  get isEmpty() {
-    return !this.#entries.firstChild;
-  }
-
   /** Adds stored messages at the end. */
   append(messages) {
     this.#entries.append(...this.#build(messages));

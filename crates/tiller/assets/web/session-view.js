@@ -112,7 +112,6 @@ export class SessionView {
     }
     if (before && before.handle !== attachment.handle) this.#connection.request({ type: "detach", sessionId: before.handle }).catch(() => {});
     this.#attachment = attachment;
-    attachment.inMemory = !!how.inMemory;
     this.#unconfirmed = null;
     this.composer.show(attachment.durableId);
     await this.#load();

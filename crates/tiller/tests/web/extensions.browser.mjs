@@ -2,7 +2,6 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { join } from "node:path";
 import { needsOwnServer, newSession, openPage, send, shown, withPage } from "./page.mjs";
 
 const EXTENSION = `export default function (pi) {

@@ -27,7 +27,8 @@ const HEADERS = {
   "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
   "Referrer-Policy": "no-referrer",
-  "Cache-Control": "no-cache",
+  "X-Frame-Options": "DENY",
+  "Cache-Control": "no-store",
 };
 
 const server = createServer(async (request, response) => {

@@ -61,7 +61,7 @@ test("lost_connection_is_continued_without_gap_or_duplicate", { skip: needsOwnSe
   server.mend();
   await tab.untilText(".answer", WHOLE);
   await settled(tab);
-  assert.equal(await tab.text("#connection"), "Connected");
+  await tab.until("document.getElementById('connection').textContent === 'Connected'");
   assert.equal(await tab.eval("document.getElementById('message').value"), "typed meanwhile");
   assert.equal(await tab.eval("document.querySelector('.tool').dataset.mark"), "same", "the conversation was not read again");
   assert.match(await tab.text(".tool"), /started\s+finished/);
