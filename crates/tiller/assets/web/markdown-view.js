@@ -45,6 +45,42 @@ export function codeBlock(language, text) {
     copyButton(() => code.textContent), h("pre", {}, code));
 }
 
+/** The browser lays out a block as a whole, so a long text that grows consists of blocks this long. */
+const PIECE = 4096;
+
+/** A text that grows in pieces, each of which ends with `separator`. */
+class Pieces {
+  #parent;
+  #separator;
+  #last = null;
+  #length = 0;
+
+  constructor(parent, separator) {
+    this.#parent = parent;
+    this.#separator = separator;
+  }
+
+  append(text) {
+    let at = 0;
+    while (at < text.length) {
+      // A full piece goes on until its separator comes.
+      const end = text.indexOf(this.#separator, Math.max(at, at + PIECE - this.#length));
+      const to = end < 0 ? text.length : end + this.#separator.length;
+      if (!this.#last) {
+        this.#last = h("span", { class: "piece" });
+        this.#parent.append(this.#last);
+      }
+      appendText(this.#last, text.slice(at, to));
+      this.#length += to - at;
+      if (end >= 0) {
+        this.#last = null;
+        this.#length = 0;
+      }
+      at = to;
+    }
+  }
+}
+
 /** A paragraph longer than this is shown as plain text until it ends. */
 const LONG = 16_384;
 
@@ -58,7 +94,7 @@ export class MarkdownStream {
   #chunks = new Chunks();
   #waiting = "";
   #tail = [];
-  /** What is appended to: the text node, and how much of the open chunk it shows. */
+  /** What is appended to, and how much of the open chunk it shows. */
   #grows = null;
 
   push(delta) {
@@ -77,7 +113,7 @@ export class MarkdownStream {
     }
     const skip = this.#chunks.inFence && /^ {0,3}[`~]{3}/.test(open) ? open.indexOf("\n") + 1 : open.length > LONG ? 0 : -1;
     if (this.#grows && skip === this.#grows.skip) {
-      appendText(this.#grows.node, open.slice(this.#grows.shown));
+      this.#grows.pieces.append(open.slice(this.#grows.shown));
       this.#grows.shown = open.length;
       return;
     }
@@ -86,8 +122,10 @@ export class MarkdownStream {
       this.#tail = parse(open).map(block);
     } else {
       const language = skip ? (/^[\s`~]*([\w+#.-]{0,20})/.exec(open)?.[1] ?? "") : "";
-      const shown = skip ? codeBlock(language, open.slice(skip)) : h("p", { class: "raw" }, open);
-      this.#grows = { node: skip ? shown.querySelector("code") : shown, shown: open.length, skip };
+      const shown = skip ? codeBlock(language, "") : h("p", { class: "raw" });
+      const pieces = new Pieces(skip ? shown.querySelector("code") : shown, skip ? "\n" : " ");
+      pieces.append(skip ? open.slice(skip) : open.trimStart());
+      this.#grows = { pieces, shown: open.length, skip };
       this.#tail = [shown];
     }
     this.element.append(...this.#tail);

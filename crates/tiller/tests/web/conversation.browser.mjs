@@ -192,6 +192,27 @@ test("older_messages_are_read_on_demand", { skip: needsOwnServer() }, () => {
   });
 });
 
+const LONG = `say "\`\`\`js\\n"
+repeat 900 "let x{i} = {i};\\n"
+delta "\`\`\`\\n\\n"
+repeat 4000 "word{i} "
+hang
+`;
+
+test("long_code_and_long_paragraphs_stream_whole", { skip: needsOwnServer() }, () => withPage("long", { script: LONG }, async ({ server, tab }) => {
+  await openPage(tab, server.address);
+  await newSession(tab, server.project);
+  await send(tab, "Begin");
+  // Before the end, the paragraph consists of pieces; nothing of it is missing.
+  await tab.until("document.querySelector('.answer p.raw')?.textContent.endsWith('word4000 ')");
+  const words = Array.from({ length: 4000 }, (_, at) => `word${at + 1} `).join("");
+  assert.equal(await tab.eval("document.querySelector('.answer p.raw').textContent"), words);
+  await tab.press("Escape");
+  await tab.until("document.querySelector('.answer.ended')");
+  assert.equal(await tab.eval("document.querySelector('.answer .md > p').textContent"), words.trimEnd());
+  assert.equal(await tab.eval("document.querySelector('.answer code').textContent"), Array.from({ length: 900 }, (_, at) => `let x${at + 1} = ${at + 1};`).join("\n"));
+}));
+
 test("result_is_shown_alone_until_its_call_is_read", { skip: needsOwnServer() }, () => {
   const script = Array.from({ length: 17 }, (_, at) => `call read {"path":"plan.md"}\n\nsay Answer ${at}.\n`).join("\n") + "\nsay The end.\n";
   return withPage("lonely", { script, files: FILES }, async ({ server, tab }) => {
