@@ -45,3 +45,4 @@ mod starting;
 mod terminal;
 mod xcsh;
 mod xcsh_edges;
+mod web;
