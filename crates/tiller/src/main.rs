@@ -10,6 +10,7 @@ use tiller::api_key;
 use tiller::args::{Args, EarlyExit, RunMode, version};
 use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
+use tiller::chat::ChatCommand;
 use tiller::conform::ConformCommand;
 use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
@@ -44,11 +45,14 @@ fn start() -> Result<u8, StartError> {
         Some("auth") => {
             return command(&arguments, |c: AuthCommand| show(&c.run(&ProcessEnv::of_process()?)?));
         }
+        Some("chat") => {
+            return command(&arguments, |c: ChatCommand| c.run(&ProcessEnv::of_process()?));
+        }
         Some("conform") => {
             return command(&arguments, |c: ConformCommand| {
                 let output = c.run()?;
                 show(&output.text)?;
-                Ok(output.code)
+                Ok::<u8, String>(output.code)
             });
         }
         Some("completions") => {
@@ -159,12 +163,12 @@ fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
 }
 
 /// Parses the rest of the command line as this command, and runs it.
-fn command<C: Parser>(
+fn command<C: Parser, E: Into<StartError>>(
     arguments: &[OsString],
-    run: impl FnOnce(C) -> Result<u8, String>,
+    run: impl FnOnce(C) -> Result<u8, E>,
 ) -> Result<u8, StartError> {
     match C::try_parse_from(arguments.iter().skip(1)) {
-        Ok(command) => Ok(run(command)?),
+        Ok(command) => run(command).map_err(E::into),
         Err(err) if err.use_stderr() => Err(StartError::Usage(usage_error(&err))),
         Err(err) => Ok(show(&err.render().to_string())?),
     }

@@ -13,7 +13,8 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 7] = ["session", "auth", "conform", "schema", "completions", "man", "help"];
+const COMMANDS: [&str; 8] =
+    ["chat", "session", "auth", "conform", "schema", "completions", "man", "help"];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
