@@ -78,8 +78,11 @@ pub struct ChatCommand {
     #[arg(long, help_heading = "Session")]
     no_session: bool,
     /// Open a session of `tiller serve` at this address [default: tiller.sock in the agent folder]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", require_equals = true, help_heading = "Server")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", help_heading = "Server")]
     server: Option<String>,
+    /// The file of the token for a ws:// address [default: serve-token in the agent folder]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    token_file: Option<PathBuf>,
     /// The first message
     #[arg(value_name = "MESSAGE")]
     message: Option<String>,
@@ -140,7 +143,10 @@ impl ChatCommand {
     /// What the chat does before it reads a line.
     fn first_lines(&self) -> Vec<String> {
         let choose = (self.resume.as_deref() == Some("")).then(|| "/resume".to_owned());
-        choose.into_iter().chain(self.message.clone()).collect()
+        // A server takes the whole name of a model only.
+        let model = self.model.as_deref().filter(|_| self.server.is_some());
+        let model = model.filter(|model| !model.contains('/')).map(|part| format!("/model {part}"));
+        choose.into_iter().chain(model).chain(self.message.clone()).collect()
     }
 }
 

@@ -137,8 +137,9 @@ mod tests {
     fn help_lists_commands_in_columns() {
         let session = [("fix-it".to_owned(), "Fix something".to_owned())];
         let lines = help(&session);
-        let shown = [&lines[0], &lines[1], &lines[19], &lines[20]].map(String::as_str).join("\n");
+        let shown = ["", &lines[0], &lines[1], &lines[19], &lines[20]].join("\n");
         expect![[r#"
+
               /help              list the commands
               /model [PATTERN]   show or choose the model
               !COMMAND           run a shell command; with !! the model does not see it
