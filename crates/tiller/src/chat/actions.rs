@@ -92,10 +92,10 @@ pub(super) async fn run(client: &Client, command: ChatCommandLine) -> ActionResu
             let exported = client.export_html(path).await;
             exported.map(|data| note(format!("[export] {}", data.path.display())))
         }
-        ChatCommandLine::Abort => client.abort().await.map(nothing),
-        ChatCommandLine::Help | ChatCommandLine::ThinkingText(_) | ChatCommandLine::Quit => {
-            Ok(ActionResult::Nothing)
-        }
+        ChatCommandLine::Help
+        | ChatCommandLine::ThinkingText(_)
+        | ChatCommandLine::Abort
+        | ChatCommandLine::Quit => Ok(ActionResult::Nothing),
     };
     result.unwrap_or_else(|error| ActionResult::Failed(words(&error)))
 }

@@ -64,6 +64,7 @@ pub(super) struct ChatLoop<'a> {
     prompts_sent: usize,
     /// A run is in progress.
     is_running: bool,
+    is_compacting: bool,
     /// How many shell commands of the user run.
     shells: usize,
     /// The source of lines has a permit.
@@ -92,6 +93,7 @@ impl<'a> ChatLoop<'a> {
             open_prompts: HashSet::new(),
             prompts_sent: 0,
             is_running: false,
+            is_compacting: false,
             shells: 0,
             is_reading: false,
             holds_input: false,
@@ -157,9 +159,9 @@ impl<'a> ChatLoop<'a> {
         self.actions.push(Box::pin(action));
     }
 
-    /// Whether the model or a command of the chat is at work.
+    /// Whether the model is at work.
     fn is_busy(&self) -> bool {
-        self.is_running || !self.open_prompts.is_empty()
+        self.is_running || self.is_compacting || !self.open_prompts.is_empty()
     }
 
     /// On a terminal a line can be typed at any time. Without one, the next line is read when the
@@ -249,6 +251,7 @@ impl<'a> ChatLoop<'a> {
     fn command(&mut self, command: ChatCommandLine) -> Result<(), String> {
         match command {
             ChatCommandLine::Quit => self.exit = Some(0),
+            ChatCommandLine::Abort => self.stop_work(),
             ChatCommandLine::Help => {
                 let lines = help(&self.commands).join("\n");
                 self.print(self.view.plain(&lines))?;
@@ -311,24 +314,28 @@ impl<'a> ChatLoop<'a> {
             // The dialog may have ended by itself.
             reply.send(UiAnswer::Cancelled).ok();
         }
-        if self.shells > 0 {
-            let client = self.client;
-            self.start(async move { abort_result(client.abort_bash().await) });
+        if self.is_busy() || self.shells > 0 {
+            self.stop_work();
+            return Ok(());
         }
-        if self.is_busy() {
-            let client = self.client;
-            self.start(async move { abort_result(client.abort().await) });
-        }
-        if self.is_busy() || is_asked || self.shells > 0 {
+        if is_asked {
             return Ok(());
         }
         let now = Instant::now();
-        let earlier = self.interrupted.replace(now);
-        if earlier.is_some_and(|earlier| now - earlier <= QUIT_LIMIT) {
+        if is_second_interrupt(self.interrupted.replace(now), now) {
             self.exit = Some(0);
             return Ok(());
         }
         self.print(self.view.note("Press Ctrl-C again or Ctrl-D to quit."))
+    }
+
+    /// Stops the run, and the shell commands of the user.
+    fn stop_work(&mut self) {
+        let client = self.client;
+        if self.shells > 0 {
+            self.start(async move { abort_result(client.abort_bash().await) });
+        }
+        self.start(async move { abort_result(client.abort().await) });
     }
 
     fn record(&mut self, event: Result<Option<Event>, ClientError>) -> Result<(), String> {
@@ -351,6 +358,8 @@ impl<'a> ChatLoop<'a> {
         match event.record() {
             Record::AgentStart => self.is_running = true,
             Record::AgentSettled { .. } => self.is_running = false,
+            Record::CompactionStart { .. } => self.is_compacting = true,
+            Record::CompactionEnd { .. } => self.is_compacting = false,
             Record::PromptResult { client_message_id: Some(id), status, .. } => {
                 self.prompt_ended(id, *status);
             }
@@ -479,6 +488,11 @@ impl<'a> ChatLoop<'a> {
     }
 }
 
+/// Whether Ctrl-C follows another one closely enough to end the chat.
+fn is_second_interrupt(earlier: Option<Instant>, now: Instant) -> bool {
+    earlier.is_some_and(|earlier| now - earlier <= QUIT_LIMIT)
+}
+
 /// The result of an abort: what it stopped is shown by events.
 fn abort_result(result: Result<(), ClientError>) -> ActionResult {
     match result {
@@ -503,5 +517,18 @@ async fn front_dialog_closed(dialogs: &mut VecDeque<DialogRequest>) {
     match dialogs.front_mut() {
         Some(front) => front.reply.closed().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_interrupt_counts_for_two_seconds() {
+        let now = Instant::now();
+        assert!(!is_second_interrupt(None, now));
+        assert!(is_second_interrupt(Some(now), now + Duration::from_secs(2)));
+        assert!(!is_second_interrupt(Some(now), now + Duration::from_millis(2001)));
     }
 }
