@@ -110,7 +110,7 @@ impl ChatCommand {
     }
 
     async fn chat(self, env: &ProcessEnv) -> Result<u8, String> {
-        let _terminal = terminal::TerminalState::save();
+        let terminal = terminal::TerminalState::save();
         let signals = signals::end_signals();
         let (sender, dialogs) = mpsc::unbounded_channel();
         let builder = Client::builder()
@@ -136,6 +136,9 @@ impl ChatCommand {
         view.show_thinking(self.thinking_text);
         let ends = ChatEnds { input, printer, dialogs, signals, names };
         let code = ChatLoop::new(&client, view, ends).await.run(self.first_lines()).await;
+        if code.is_err() {
+            terminal.leave_prompt();
+        }
         client.close().await;
         code
     }

@@ -38,6 +38,14 @@ impl TerminalState {
     pub(super) fn save() -> TerminalState {
         TerminalState { saved: tcgetattr(stdin()).ok() }
     }
+
+    /// Leaves the line of the prompt, for an error text below it.
+    pub(super) fn leave_prompt(&self) {
+        if self.saved.is_some() && stdout().is_terminal() {
+            // A terminal that is gone needs no line break.
+            stdout().write_all(b"\r\n").and_then(|()| stdout().flush()).ok();
+        }
+    }
 }
 
 impl Drop for TerminalState {
