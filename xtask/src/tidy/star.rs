@@ -182,7 +182,7 @@ mod tests {
                 "[dependencies]\ntiller-protocol = \"1\"\ntiller-agent = \"1\"\n",
             )],
             expect![
-                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio only"
+                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio, futures-util, tokio-tungstenite only"
             ],
         );
     }

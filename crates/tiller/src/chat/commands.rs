@@ -137,13 +137,13 @@ mod tests {
     fn help_lists_commands_in_columns() {
         let session = [("fix-it".to_owned(), "Fix something".to_owned())];
         let lines = help(&session);
-        let shown = ["", &lines[0], &lines[1], &lines[19], &lines[20]].join("\n");
+        let shown = [&lines[0], &lines[1], &lines[19], &lines[20]].map(|line| format!("|{line}"));
+        let shown = shown.join("\n");
         expect![[r#"
-
-              /help              list the commands
-              /model [PATTERN]   show or choose the model
-              !COMMAND           run a shell command; with !! the model does not see it
-              /fix-it            Fix something"#]]
+            |  /help              list the commands
+            |  /model [PATTERN]   show or choose the model
+            |  !COMMAND           run a shell command; with !! the model does not see it
+            |  /fix-it            Fix something"#]]
         .assert_eq(&shown);
     }
 }
