@@ -60,16 +60,18 @@ pub(super) struct LineFlow {
     target: Target,
     paint: Paint,
     open: Option<OpenLine>,
+    /// A line was interrupted, so its text goes on at the beginning of another one.
+    was_interrupted: bool,
 }
 
 impl LineFlow {
     pub(super) fn new(target: Target, paint: Paint) -> LineFlow {
-        LineFlow { target, paint, open: None }
+        LineFlow { target, paint, open: None, was_interrupted: false }
     }
 
     /// Something else was printed below the last line, such as the user's input.
     pub(super) fn forget_line(&mut self) {
-        self.open = None;
+        self.was_interrupted |= self.open.take().is_some_and(|open| open.column > 0);
     }
 
     /// The text that prints this on a terminal with so many columns.
@@ -114,6 +116,9 @@ impl LineFlow {
                 (self.close(), 0)
             }
         };
+        // The space between two words needs no place at the beginning of a line.
+        let is_continued = std::mem::take(&mut self.was_interrupted) && column == 0;
+        let text = text.strip_prefix(' ').filter(|_| is_continued).unwrap_or(text);
         let column = column_after(text, column, columns);
         let painted = self.paint.apply(tone, text);
         let end = match self.target {
@@ -271,7 +276,8 @@ mod tests {
         let mut flow = LineFlow::new(Target::AbovePrompt, Paint { has_color: false });
         assert_eq!(flow.write(&text("Once"), 10), "Once\n");
         flow.forget_line();
-        assert_eq!(flow.write(&text(" upon"), 10), " upon\n");
+        assert_eq!(flow.write(&text(" upon"), 10), "upon\n");
+        assert_eq!(flow.write(&text(" a"), 10), "\r\u{1b}[A\u{1b}[4C a\n");
     }
 
     #[test]
