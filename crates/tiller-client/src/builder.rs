@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::ClientError;
 use crate::client::Client;
 use crate::connection::{Connection, ConnectionTask, INPUTS_MAX, InvalidLines};
-use crate::framing::{LineReader, Outbox, Reader, Writer};
+use crate::framing::{LineReader, Outbox, Writer};
 use crate::host_calls::{DialogHandler, HostCalls};
 use crate::process::{Peer, Program, StderrTail};
 use crate::requester::{Requester, Shared};
@@ -36,6 +36,24 @@ pub struct Builder {
     start_timeout: Duration,
     tools: Vec<Tool>,
     on_dialog: Option<DialogHandler>,
+}
+
+/// The lines of a session in both directions.
+pub(crate) struct SessionLines {
+    lines: LineReader,
+    outbox: Outbox,
+}
+
+impl SessionLines {
+    /// The connection carries this session alone.
+    pub(crate) fn dedicated(lines: LineReader, writer: Writer) -> SessionLines {
+        SessionLines { lines, outbox: Outbox::new(writer) }
+    }
+
+    /// The commands name the session.
+    pub(crate) fn shared(lines: LineReader, writer: Writer, session_id: String) -> SessionLines {
+        SessionLines { lines, outbox: Outbox::new(writer).for_session(session_id) }
+    }
 }
 
 impl Builder {
@@ -134,8 +152,8 @@ impl Builder {
     /// Starts the process on the current Tokio runtime.
     pub async fn start(self) -> Result<Client, ClientError> {
         let (process, stdin, stdout) = self.to_program().start()?;
-        let (reader, writer) = (Box::new(stdout), Box::new(stdin));
-        self.open(reader, writer, Peer::Process(Box::new(process)), InvalidLines::Refuse).await
+        let lines = SessionLines::dedicated(LineReader::new(Box::new(stdout)), Box::new(stdin));
+        self.open(lines, Peer::Process(Box::new(process)), InvalidLines::Refuse).await
     }
 
     /// Connects to a tiller that runs elsewhere, such as in a container, by its stdout and stdin. It
@@ -149,8 +167,13 @@ impl Builder {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, ClientError> {
-        let (reader, writer) = (Box::new(reader), Box::new(writer));
-        self.open(reader, writer, Peer::Attached, InvalidLines::IgnoreAtStart).await
+        let lines = SessionLines::dedicated(LineReader::new(Box::new(reader)), Box::new(writer));
+        self.open(lines, Peer::Attached, InvalidLines::IgnoreAtStart).await
+    }
+
+    /// Uses a session of a server that has been opened.
+    pub(crate) async fn open_on_server(self, lines: SessionLines) -> Result<Client, ClientError> {
+        self.open(lines, Peer::Attached, InvalidLines::Refuse).await
     }
 
     fn to_program(&self) -> Program {
@@ -171,8 +194,7 @@ impl Builder {
 
     async fn open(
         self,
-        reader: Reader,
-        writer: Writer,
+        session: SessionLines,
         peer: Peer,
         invalid_lines: InvalidLines,
     ) -> Result<Client, ClientError> {
@@ -183,8 +205,7 @@ impl Builder {
         let shared = Arc::new(Shared::new());
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let host = HostCalls::new(self.on_dialog, sender.clone());
-        let lines = LineReader::new(reader);
-        let mut outbox = Outbox::new(writer);
+        let SessionLines { lines, mut outbox } = session;
         if invalid_lines == InvalidLines::IgnoreAtStart {
             // Ends a line that an earlier connection may have begun.
             outbox.push("");

@@ -17,6 +17,13 @@ pub enum ClientError {
         /// The error of the operating system.
         reason: String,
     },
+    /// There is no connection to the server of many sessions.
+    ServerUnreachable {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// tiller has ended although the client was not closed. Everything pending fails with this.
     ServerExited {
         /// How the process ended; absent if the client was attached to streams.
@@ -68,6 +75,9 @@ impl fmt::Display for ClientError {
         match self {
             ClientError::ServerNotFound { program, reason } => {
                 write!(f, "cannot start {program}: {reason}")
+            }
+            ClientError::ServerUnreachable { address, reason } => {
+                write!(f, "cannot connect to {address}: {reason}")
             }
             ClientError::ServerExited { status, stderr_tail } => {
                 match status {

@@ -58,11 +58,14 @@ pub(crate) struct Outbox {
     written: usize,
     needs_flush: bool,
     is_closing: bool,
+    /// The handle of the session in each command, if the connection carries several sessions.
+    session_id: Option<String>,
 }
 
 impl Outbox {
     pub(crate) fn new(writer: Writer) -> Outbox {
         Outbox {
+            session_id: None,
             writer: Some(writer),
             bytes: Vec::new(),
             written: 0,
@@ -71,12 +74,24 @@ impl Outbox {
         }
     }
 
+    /// The commands are for this session of the connection.
+    pub(crate) fn for_session(self, session_id: String) -> Outbox {
+        Outbox { session_id: Some(session_id), ..self }
+    }
+
     /// Adds a line without its LF. Returns false if the outbox is closing.
     pub(crate) fn push(&mut self, line: &str) -> bool {
         if self.is_closing || self.writer.is_none() {
             return false;
         }
-        self.bytes.extend_from_slice(line.as_bytes());
+        match (&self.session_id, line.strip_suffix('}')) {
+            (Some(session_id), Some(begin)) => {
+                let session_id = serde_json::Value::from(session_id.as_str());
+                let line = format!("{begin},\"sessionId\":{session_id}}}");
+                self.bytes.extend_from_slice(line.as_bytes());
+            }
+            _ => self.bytes.extend_from_slice(line.as_bytes()),
+        }
         self.bytes.push(b'\n');
         true
     }

@@ -17,6 +17,8 @@
 //! # }
 //! ```
 //!
+//! [`Server`] connects to `tiller serve` instead, and opens a session there.
+//!
 //! [`Turn`] is a prompt: its events and its result. [`Tool`] is a function that the model can call.
 //! Every command is a method of [`Client`]. The types of commands, records and data are in
 //! [`protocol`].
@@ -38,13 +40,18 @@ mod routes;
 mod host_calls;
 mod framing;
 mod process;
+mod server;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 pub use builder::Builder;
 pub use client::Client;
 pub use error::ClientError;
 pub use events::{Event, EventStream, Position};
+pub use server::Server;
 /// The types of commands and records.
 pub use tiller_protocol as protocol;
+pub use tiller_protocol::{AttachMode, OpenSession};
 pub use tools::{Tool, ToolContext, ToolResult};
 pub use turn::{PromptResult, Turn};
 

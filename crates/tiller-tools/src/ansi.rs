@@ -5,7 +5,7 @@ use std::str;
 
 /// Converts chunks of output to text.
 #[derive(Default)]
-pub(crate) struct AnsiStripper {
+pub struct AnsiStripper {
     /// The first bytes of a character whose rest has not arrived yet.
     partial: Vec<u8>,
     state: State,
@@ -26,7 +26,8 @@ enum State {
 }
 
 impl AnsiStripper {
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
+    /// The text of the next chunk.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
         let mut text = String::with_capacity(bytes.len() + self.partial.len());
         if self.partial.is_empty() {
             self.decode(bytes, &mut text);
@@ -39,7 +40,7 @@ impl AnsiStripper {
     }
 
     /// An incomplete character becomes a replacement character.
-    pub(crate) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
         if rest.is_empty() || self.state != State::Text {
             String::new()

@@ -26,7 +26,7 @@ pub mod bash;
 pub mod command;
 mod shell;
 mod output;
-mod ansi;
+pub mod ansi;
 pub mod child;
 pub mod process;
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod schema_command;
 pub mod session_command;
 pub mod auth_command;
 pub mod conform;
+pub mod chat;
 pub mod stdio;
 pub mod serve;
 pub mod print_mode;

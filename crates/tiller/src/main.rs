@@ -10,6 +10,7 @@ use tiller::api_key;
 use tiller::args::{Args, EarlyExit, RunMode, version};
 use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
+use tiller::chat::ChatCommand;
 use tiller::conform::ConformCommand;
 use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
@@ -44,6 +45,9 @@ fn start() -> Result<u8, StartError> {
         }
         Some("auth") => {
             return command(&arguments, |c: AuthCommand| show(&c.run(&ProcessEnv::of_process()?)?));
+        }
+        Some("chat") => {
+            return parsed(&arguments, |c: ChatCommand| c.run(&ProcessEnv::of_process()?));
         }
         Some("conform") => {
             return command(&arguments, |c: ConformCommand| {

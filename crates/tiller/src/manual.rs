@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::args::Args;
 use crate::auth_command::AuthCommand;
+use crate::chat::ChatCommand;
 use crate::conform::ConformCommand;
 use crate::schema_command::SchemaCommand;
 use crate::serve::{ConnectCommand, ServeCommand};
@@ -48,6 +49,7 @@ fn full_command() -> Command {
     let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
     let shells = format!("Print completions for a shell: {}", shells.join(", "));
     Args::command()
+        .subcommand(ChatCommand::command().name("chat"))
         .subcommand(SessionCommand::command().name("session"))
         .subcommand(AuthCommand::command().name("auth"))
         .subcommand(ConformCommand::command().name("conform"))

@@ -3,8 +3,8 @@
 //! Both are clients of the same server in the same process: they send prompts as lines and read the
 //! records, like any other client.
 
-mod screen;
-mod wording;
+pub(crate) mod screen;
+pub(crate) mod wording;
 
 use std::io::{ErrorKind, IsTerminal, Read, Stderr, Stdout, Write};
 

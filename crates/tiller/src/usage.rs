@@ -13,8 +13,18 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 9] =
-    ["session", "auth", "conform", "serve", "connect", "schema", "completions", "man", "help"];
+const COMMANDS: [&str; 10] = [
+    "chat",
+    "session",
+    "auth",
+    "conform",
+    "serve",
+    "connect",
+    "schema",
+    "completions",
+    "man",
+    "help",
+];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[

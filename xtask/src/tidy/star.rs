@@ -37,7 +37,11 @@ const DOORS: &[(&str, &str)] =
 
 /// A crate, and all that it may depend on. Clients in Rust depend on these without the rest.
 const ONLY: &[(&str, &[&str])] = &[
-    ("tiller-client", &["tiller-protocol", "serde", "serde_json", "tokio"]),
+    // The last two are optional: for WebSockets.
+    (
+        "tiller-client",
+        &["tiller-protocol", "serde", "serde_json", "tokio", "futures-util", "tokio-tungstenite"],
+    ),
     (
         "tiller-protocol",
         &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error", "sha2"],
@@ -178,7 +182,7 @@ mod tests {
                 "[dependencies]\ntiller-protocol = \"1\"\ntiller-agent = \"1\"\n",
             )],
             expect![
-                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio only"
+                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio, futures-util, tokio-tungstenite only"
             ],
         );
     }

@@ -164,7 +164,7 @@ fn shown(record: &Record) -> Option<Shown> {
 }
 
 /// The most telling argument of a call.
-fn summary(arguments: &Value) -> String {
+pub(crate) fn summary(arguments: &Value) -> String {
     const MAIN_ARGUMENTS: [&str; 6] = ["command", "path", "pattern", "query", "url", "file_path"];
     let main_argument = MAIN_ARGUMENTS.iter().find_map(|name| arguments[*name].as_str());
     match (main_argument, arguments.as_object().is_some_and(|all| all.is_empty())) {
@@ -174,7 +174,8 @@ fn summary(arguments: &Value) -> String {
     }
 }
 
-fn one_line(text: &str) -> String {
+/// A text without line breaks, cut to a usual width.
+pub(crate) fn one_line(text: &str) -> String {
     const CHARS_MAX: usize = 100;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(CHARS_MAX) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The message inside an error: `400 {"error":{"message":"prompt is too long"}}` becomes `400
 /// prompt is too long`. Anything else stays as it is.
-pub(super) fn readable(error: &str) -> String {
+pub(crate) fn readable(error: &str) -> String {
     let Some(begin) = error.find('{') else { return error.to_owned() };
     // A hint may follow the JSON.
     let mut values = serde_json::Deserializer::from_str(&error[begin..]).into_iter::<Value>();

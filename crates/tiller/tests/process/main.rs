@@ -10,6 +10,7 @@ mod schema;
 #[path = "../support/skip.rs"]
 mod skip;
 
+mod chat;
 mod client;
 mod clients;
 mod conform;

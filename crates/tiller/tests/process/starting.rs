@@ -104,7 +104,7 @@ fn every_usage_error_has_one_style_and_exit_code_2() {
 }
 
 #[test]
-fn tiller_alone_prints_a_short_usage_with_three_examples() {
+fn tiller_alone_prints_a_short_usage_with_examples() {
     check(
         &[],
         expect![[r#"
@@ -113,7 +113,9 @@ fn tiller_alone_prints_a_short_usage_with_three_examples() {
             Usage: tiller [OPTIONS] [MESSAGE]...
 
             Examples:
-              tiller -p --model tiller/demo "What is here?"  print one answer; this model needs no key
+              tiller chat                                    chat with a model in the terminal
+              tiller chat --model tiller/demo                the same without a key, to try it
+              tiller -p --model tiller/demo "What is here?"  print one answer
               tiller auth set anthropic                      store a key for the other models
               tiller --mode rpc                              serve a client over stdin and stdout
 

@@ -17,7 +17,7 @@ use super::loopback::{Loopback, Reply, says};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Terminal {
+pub struct Terminal {
     keyboard: File,
     screen: Receiver<Vec<u8>>,
     seen: String,
@@ -26,7 +26,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(place: &Place, arguments: &[&str]) -> Terminal {
+    pub fn start(place: &Place, arguments: &[&str]) -> Terminal {
         Terminal::with(place.command(arguments), place)
     }
 
@@ -57,22 +57,27 @@ impl Terminal {
         Terminal { keyboard, screen, seen: String::new(), child, _place: place.clone() }
     }
 
-    fn type_in(&mut self, text: &str) {
+    pub fn type_in(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
     /// Waits until this is on the screen.
-    fn until(&mut self, text: &str) {
-        while !self.seen.contains(text) {
+    pub fn until(&mut self, text: &str) {
+        self.until_times(text, 1);
+    }
+
+    /// Waits until this was on the screen so many times.
+    pub fn until_times(&mut self, text: &str, times: usize) {
+        while self.seen.matches(text).count() < times {
             let Ok(chunk) = self.screen.recv_timeout(PATIENCE) else {
-                panic!("{text:?} does not come; there is {:?}", self.seen);
+                panic!("{text:?} does not come {times} times; there is {:?}", self.seen);
             };
             self.seen += &String::from_utf8_lossy(&chunk);
         }
     }
 
     /// Everything that was shown, and the exit code.
-    fn end(mut self) -> (String, Option<i32>) {
+    pub fn end(mut self) -> (String, Option<i32>) {
         while let Ok(chunk) = self.screen.recv_timeout(PATIENCE) {
             self.seen += &String::from_utf8_lossy(&chunk);
         }
@@ -216,5 +221,6 @@ fn key_of_an_unknown_provider_is_stored_only_after_a_yes() {
 fn tiller_alone_on_a_terminal_prints_the_usage() {
     let (seen, code) = Terminal::start(&Place::new(), &[]).end();
     assert!(seen.contains("Examples:") && seen.contains("tiller --help"), "{seen}");
+    assert!(seen.contains("tiller chat --model tiller/demo"), "{seen}");
     assert_eq!(code, Some(2));
 }
