@@ -168,6 +168,14 @@ impl Connections {
 
     /// Writes what the session has emitted.
     pub(crate) fn write(&mut self, outbox: &mut Outbox) {
+        if let ([only], None) = (&mut self.attached[..], &self.observer) {
+            for Addressed { to, outgoing } in outbox.drain() {
+                if to.is_none_or(|client| client == only.id()) {
+                    only.write(outgoing);
+                }
+            }
+            return;
+        }
         for Addressed { to, outgoing } in outbox.drain() {
             if let Some(observer) = &mut self.observer {
                 observer.observe(&outgoing);

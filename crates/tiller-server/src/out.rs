@@ -54,6 +54,8 @@ const HOLD: Duration = Duration::from_millis(50);
 pub(crate) struct Out {
     writer: RecordWriter,
     frames: Frames,
+    /// Whether lines need more than the writer does: a number, a session or a limit.
+    finishes_lines: bool,
     /// Whether `prompt_result` is written.
     prompt_results: bool,
     batch: Vec<u8>,
@@ -75,6 +77,7 @@ impl Out {
         Out {
             writer: RecordWriter::new(level),
             frames: Frames::default(),
+            finishes_lines: false,
             prompt_results: false,
             batch: Vec::new(),
             pipe,
@@ -89,6 +92,7 @@ impl Out {
         self.write_held();
         self.writer.change(format.level, format.stream, format.tool_updates);
         self.frames.change(format.epoch, format.max_frame_bytes);
+        self.finishes_lines = self.frames.is_active();
         self.prompt_results = format.prompt_results;
     }
 
@@ -99,6 +103,7 @@ impl Out {
     /// Names the session in every later record.
     pub(crate) fn name_session(&mut self, handle: &str) {
         self.frames.name_session(handle);
+        self.finishes_lines = true;
     }
 
     /// Writes a line that is not a record of the session: without its name and without a number.
@@ -203,7 +208,7 @@ impl Out {
     fn line(&mut self, write: impl FnOnce(&mut RecordWriter, &mut Vec<u8>)) {
         let start = self.batch.len();
         write(&mut self.writer, &mut self.batch);
-        if self.frames.is_active() {
+        if self.finishes_lines {
             self.frames.finish(&mut self.batch, start, Keep::Yes);
         }
     }
@@ -391,8 +396,12 @@ impl Out {
         for held in held.drain(..) {
             match held {
                 Held::Step { update, .. } => {
-                    let text_bytes = delta(&update).map_or(0, str::len);
-                    let detail = self.detail(self.writer.update_len() + 2 * text_bytes);
+                    let detail = if self.finishes_lines {
+                        let text_bytes = delta(&update).map_or(0, str::len);
+                        self.detail(self.writer.update_len() + 2 * text_bytes)
+                    } else {
+                        Detail::Snapshot
+                    };
                     self.update(&update, detail);
                 }
                 Held::Tool { call, partial } => self.record(&Event::ToolUpdate { call, partial }),
