@@ -392,6 +392,9 @@ impl Out {
 
     fn write_held(&mut self) {
         self.due = None;
+        if self.held.is_empty() {
+            return;
+        }
         let mut held = std::mem::take(&mut self.held);
         for held in held.drain(..) {
             match held {

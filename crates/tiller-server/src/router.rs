@@ -12,7 +12,7 @@ mod session_task;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tiller_protocol::{Level, OpenSession, OpenSessionStatus};
@@ -80,6 +80,8 @@ struct Shared {
     extensions: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     clients: AtomicUsize,
+    /// The outputs of the connected clients, and of some that are gone.
+    outputs: Mutex<Vec<Weak<OutputQueue>>>,
     stopping: watch::Sender<Option<Duration>>,
 }
 
@@ -88,6 +90,8 @@ struct Sessions {
     open: HashMap<Arc<str>, Entry>,
     /// Sessions that are being opened.
     opening: usize,
+    /// Sessions that have ended and whose clients are being told.
+    ending: usize,
     last: u64,
     /// No session is opened any more.
     is_closed: bool,
@@ -122,6 +126,7 @@ impl Router {
                 extensions,
                 metrics: Arc::default(),
                 clients: AtomicUsize::new(0),
+                outputs: Mutex::default(),
                 stopping: watch::Sender::new(None),
             }),
         }
@@ -141,6 +146,7 @@ impl Router {
     fn connect_client(&self, when_gone: WhenGone) -> (ClientInputs, Arc<OutputQueue>) {
         let (inputs, receiver) = mpsc::channel(READS_MAX);
         let queue = Arc::new(OutputQueue::default());
+        self.shared.add_output(&queue);
         tokio::spawn(client::run(self.shared.clone(), when_gone, receiver, queue.clone()));
         (ClientInputs(inputs), queue)
     }
@@ -184,6 +190,9 @@ impl Router {
             Some(limit) => drop(tokio::time::timeout(limit, all_ended).await),
             None => all_ended.await,
         }
+        if let RouterEnd::Stop { .. } = end {
+            self.shared.flush_outputs().await;
+        }
     }
 
     /// Whether the server is about to end.
@@ -213,6 +222,8 @@ impl Router {
     }
 }
 
+/// How long clients have to read the last records.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// What a session may take to end beyond the time of its run.
 const END_GRACE: Duration = Duration::from_secs(5);
 
@@ -235,6 +246,32 @@ impl ClientInputs {
 impl Shared {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outputs(&self) -> MutexGuard<'_, Vec<Weak<OutputQueue>>> {
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_output(&self, queue: &Arc<OutputQueue>) {
+        let mut outputs = self.outputs();
+        // Those of clients that are gone are forgotten from time to time.
+        if outputs.len().is_power_of_two() {
+            outputs.retain(|output| output.strong_count() > 0);
+        }
+        outputs.push(Arc::downgrade(queue));
+    }
+
+    /// Waits until all clients have read what was written, or long enough.
+    async fn flush_outputs(&self) {
+        let outputs: Vec<_> = self.outputs().iter().filter_map(Weak::upgrade).collect();
+        let all_written = async {
+            for output in &outputs {
+                output.finish();
+                output.written().await;
+            }
+        };
+        // A client that does not read loses the last records.
+        tokio::time::timeout(FLUSH_LIMIT, all_written).await.ok();
     }
 
     fn find(&self, handle: &str) -> Option<Entry> {
@@ -288,15 +325,23 @@ impl Shared {
         Ok(handle)
     }
 
-    fn remove(&self, handle: &str) {
-        self.sessions().open.remove(handle);
+    /// A session has ended: nothing can be sent to it any more. It counts until it is forgotten.
+    fn hide(&self, handle: &str) {
+        let mut sessions = self.sessions();
+        sessions.open.remove(handle);
+        sessions.ending += 1;
+    }
+
+    /// The clients of a session that has ended have been told.
+    fn forget(&self) {
+        self.sessions().ending -= 1;
         self.ended.notify_waiters();
     }
 }
 
 impl Sessions {
     fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.opening == 0
+        self.open.is_empty() && self.opening == 0 && self.ending == 0
     }
 }
 

@@ -139,8 +139,10 @@ pub(crate) async fn serve_hosted(
     server.end_step();
     loop {
         server.process_next().await;
-        let end = server.exit_code().map(|_| None).or_else(|| server.idle_end().map(Some));
-        let Some(idle_end) = end else { continue };
+        let idle_end = server.idle_end();
+        if idle_end.is_none() && server.exit_code().is_none() {
+            continue;
+        }
         server.finish();
         let Server { state, connections, hosted, .. } = server;
         // The session's file is free before a client learns about the end.

@@ -2,7 +2,8 @@
 //! does not hold back the records of another.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -12,11 +13,20 @@ use super::Unsent;
 pub struct Chunk {
     bytes: Vec<u8>,
     unsent: Unsent,
+    /// Set while the chunk is being written.
+    in_flight: Option<Arc<InFlight>>,
+}
+
+/// The chunks that were taken from a queue and are not written yet.
+#[derive(Default)]
+struct InFlight {
+    count: AtomicUsize,
+    changed: Notify,
 }
 
 impl Chunk {
     pub(super) fn new(bytes: Vec<u8>, unsent: Unsent) -> Chunk {
-        Chunk { bytes, unsent }
+        Chunk { bytes, unsent, in_flight: None }
     }
 
     /// One or more lines of JSON, each with its LF.
@@ -32,6 +42,10 @@ impl Drop for Chunk {
     /// What is dropped unwritten does not wait any more, either.
     fn drop(&mut self) {
         self.unsent.wrote(self.bytes.len());
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.count.fetch_sub(1, Ordering::AcqRel);
+            in_flight.changed.notify_waiters();
+        }
     }
 }
 
@@ -40,6 +54,7 @@ impl Drop for Chunk {
 pub struct OutputQueue {
     state: Mutex<Lanes>,
     changed: Notify,
+    in_flight: Arc<InFlight>,
 }
 
 /// Chunks by session. A session without chunks has no lane.
@@ -81,7 +96,9 @@ impl OutputQueue {
         loop {
             {
                 let mut lanes = self.lock();
-                if let Some(chunk) = lanes.take_turn() {
+                if let Some(mut chunk) = lanes.take_turn() {
+                    self.in_flight.count.fetch_add(1, Ordering::AcqRel);
+                    chunk.in_flight = Some(self.in_flight.clone());
                     return Some(chunk);
                 }
                 if lanes.is_finished || lanes.is_closed {
@@ -89,6 +106,18 @@ impl OutputQueue {
                 }
             }
             self.changed.notified().await;
+        }
+    }
+
+    /// Waits until all that was added has been written, or dropped.
+    pub(crate) async fn written(&self) {
+        loop {
+            let changed = self.in_flight.changed.notified();
+            let is_empty = self.lock().turns.is_empty();
+            if is_empty && self.in_flight.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            changed.await;
         }
     }
 
@@ -106,6 +135,7 @@ impl OutputQueue {
         lanes.turns.clear();
         drop(lanes);
         self.changed.notify_one();
+        self.in_flight.changed.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Lanes> {
@@ -129,8 +159,6 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::Pipe;
     use super::*;
 
@@ -157,6 +185,18 @@ mod tests {
         assert_eq!((a.waiting_bytes(), b.waiting_bytes()), (0, 0));
         queue.finish();
         assert!(queue.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn chunk_in_flight_is_not_written() {
+        let queue = Arc::new(OutputQueue::default());
+        let (pipe, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
+        pipe.send("text".into());
+        let chunk = queue.next().await.unwrap();
+        let mut written = Box::pin(queue.written());
+        assert!(futures_util::FutureExt::now_or_never(&mut written).is_none());
+        chunk.written();
+        written.await;
     }
 
     #[tokio::test]

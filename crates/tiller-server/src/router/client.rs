@@ -219,10 +219,7 @@ impl Client {
             return None;
         };
         if attachment.mode == AttachMode::Watch && !changes_nothing(&command) {
-            let error =
-                "This client watches the session. Attach with the mode `control` to change \
-                         something"
-                    .to_owned();
+            let error = WATCHING.to_owned();
             self.refuse_with(id.as_deref(), &command, ErrorCode::Watching, error);
             return None;
         }
@@ -419,6 +416,11 @@ impl Client {
         let Some(entry) = self.shared.find(handle) else {
             return self.refuse_unknown(&label, handle);
         };
+        let attachment = self.attachments.get(handle);
+        if attachment.is_some_and(|attachment| attachment.mode == AttachMode::Watch) {
+            let error = WATCHING.to_owned();
+            return self.refuse_with(id.as_deref(), label.command, ErrorCode::Watching, error);
+        }
         let done = self.done.clone();
         let lane = self.attachments.get(handle).map(|attachment| attachment.lane);
         let closed = entry.commands.clone();
@@ -581,5 +583,7 @@ impl Output {
     }
 }
 
+const WATCHING: &str =
+    "This client watches the session. Attach with the mode `control` to change something";
 const BUSY: &str =
     "Too many commands wait for this session. Send this one again when some are answered";

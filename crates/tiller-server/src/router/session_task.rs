@@ -68,7 +68,8 @@ impl Shared {
             // The panic of a session has dropped its connections, which tells its clients.
             if task.await.is_err() {
                 shared.metrics.session_crashed();
-                shared.remove(&own_handle);
+                shared.hide(&own_handle);
+                shared.forget();
             }
         });
         Ok(handle)
@@ -115,11 +116,12 @@ impl SessionTask {
             drop(extensions);
             match end {
                 HostedEnd::Ended { reason, connections, hosted } => {
-                    self.shared.remove(&self.handle);
+                    self.shared.hide(&self.handle);
                     let line = Hosted::closed_line(&self.handle, reason, None);
                     connections.close(Some(&line));
                     // A client that closes the session waits for this.
-                    return drop(hosted);
+                    drop(hosted);
+                    return self.shared.forget();
                 }
                 HostedEnd::Asleep { connections, hosted } => {
                     (self.connections, self.hosted) = (connections, hosted);
@@ -135,13 +137,14 @@ impl SessionTask {
                 },
                 Sleep::Ended(reason) => Ok(reason),
             };
-            self.shared.remove(&self.handle);
+            self.shared.hide(&self.handle);
             let line = match &reason {
                 Ok(reason) => Hosted::closed_line(&self.handle, *reason, None),
                 Err(why) => Hosted::closed_line(&self.handle, ClosedReason::Crashed, Some(why)),
             };
             self.connections.close(Some(&line));
-            return drop(self.hosted);
+            drop(self.hosted);
+            return self.shared.forget();
         }
     }
 
