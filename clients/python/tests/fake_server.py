@@ -263,6 +263,7 @@ class Session:
         self.add({"role": "toolResult", "toolCallId": call_id, "toolName": name, "content": content})
 
     async def ask(self, stream: Stream, command: Record) -> None:
+        response = {"id": command["id"], "type": "response", "command": "prompt"}
         dialog_id = uuid.uuid4().hex
         future = self.open_calls[dialog_id] = asyncio.get_running_loop().create_future()
         ask = {"type": "extension_ui_request", "id": dialog_id, "method": "select", "title": "Which?"}
@@ -270,6 +271,7 @@ class Session:
         self.open_records = [question]
         self.emit(question)
         answer = (await future).get("value")
+        stream.write({**response, "success": True, "data": {"disposition": "handled"}, "sessionId": self.handle})
         self.open_records = []
         self.emit({"type": "extension_ui_closed", "id": dialog_id})
         notice = {"type": "extension_ui_request", "id": "n", "method": "notify", "notifyType": "info"}
@@ -314,7 +316,9 @@ class Session:
         work = self.ask(stream, command) if is_question else self.play(stream, command)
         # The run begins after the response.
         self.run = asyncio.get_running_loop().create_task(work)
-        return {"disposition": "handled" if is_question else "started"}
+        if is_question:
+            raise AnsweredLater
+        return {"disposition": "started"}
 
     async def abort(self) -> None:
         if self.run is not None:
@@ -374,6 +378,10 @@ class FakeServer:
         self._loop.call_soon_threadsafe(self._spawn, self._stop())
         self._thread.join()
         self._loop.close()
+
+    def end(self) -> None:
+        """The end of a test."""
+        self.stop()
 
     async def _main(self, folder: Path) -> None:
         self._stopped = asyncio.Event()

@@ -137,12 +137,17 @@ class Base:
             opened = self.session(first, on_dialog=wait, on_notify=notices.put)
             # A client without `on_dialog` does not cancel a dialog for the others.
             bystander = self.connect().attach(opened.handle)
-            turn = opened.prompt("/ask")
+            # The command is answered when its handler has ended.
+            statuses: queue.SimpleQueue[str] = queue.SimpleQueue()
+            prompt = threading.Thread(
+                target=lambda: statuses.put(opened.prompt("/ask").result(SECONDS).status), daemon=True
+            )
+            prompt.start()
             self.assertEqual(asked.get(timeout=SECONDS).title, "Which?")
             # A dialog that is open is sent to a client that joins.
             answering = second.attach(opened.handle, on_dialog=lambda dialog: dialog.options[1])
             self.assertTrue(closed.get(timeout=SECONDS))
-            self.assertEqual(turn.result(SECONDS).status, "handled")
+            self.assertEqual(statuses.get(timeout=SECONDS), "handled")
             self.assertEqual(notices.get(timeout=SECONDS).message, '"green"')
             for session in (answering, bystander):
                 session.detach()
@@ -197,11 +202,17 @@ class Base:
                     break
             self.assertTrue(text.endswith("three four"), text)
             turn.result(SECONDS).check()
-            with self.assertRaises(CommandRefused) as refused:
-                watched.close()
-            self.assert_code("watching", refused.exception)
             watched.detach()
-            self.assertEqual(opened.get_state()["messageCount"], len(opened.get_messages()["messages"]))
+            self.assertFalse(opened.get_state()["isStreaming"])
+
+        def test_a_watcher_cannot_close_the_session(self) -> None:
+            self.serve()
+            opened = self.session(self.connect())
+            with self.connect().attach(opened.handle, mode="watch") as watched:
+                with self.assertRaises(CommandRefused) as refused:
+                    watched.close()
+                self.assert_code("watching", refused.exception)
+            self.assertFalse(opened.get_state()["isStreaming"])
 
         def test_a_second_client_takes_over(self) -> None:
             self.serve("say First.\nhang\n\nsay Second.\n")
@@ -235,6 +246,7 @@ class Base:
             self.assertEqual(list(stream)[-1]["type"], "agent_settled")
             with self.assertRaises(ClientClosed):
                 session.get_state()
+            self.eventually(lambda: server.list_open_sessions()[0]["clients"] == 0)
             [listed] = server.list_open_sessions()
             self.assertEqual((listed["sessionId"], listed.get("name")), (session.handle, "harbour"))
             self.assertEqual((listed["attached"], listed["clients"], listed["status"]), (False, 0, "idle"))

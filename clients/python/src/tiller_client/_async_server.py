@@ -215,7 +215,6 @@ class AsyncServer:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._on_stopping = on_stopping
-        self._stopping_seconds: float | None = None
         self._router = Router(transport, self._receive_own)
         self._core = Core(self._router.server_prefix)
         self._changed = asyncio.Event()
@@ -307,7 +306,7 @@ class AsyncServer:
     @property
     def stopping_seconds(self) -> float | None:
         """How long runs have to finish, if the server has said that it is about to end."""
-        return self._stopping_seconds
+        return self._router.stopping_seconds
 
     def open_session(
         self,
@@ -489,16 +488,13 @@ class AsyncServer:
         """A record that belongs to no session."""
         self._core.receive(record)
         self._wake()
-        if record.get("type") == "server_stopping":
-            self._stopping_seconds = float(record.get("seconds", 0))
-            if self._on_stopping is not None:
-                task = asyncio.ensure_future(call(self._on_stopping, self._stopping_seconds))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        if record.get("type") == "server_stopping" and self._on_stopping is not None:
+            task = asyncio.ensure_future(call(self._on_stopping, self._router.stopping_seconds))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _end(self, error: TillerError) -> None:
-        if self._stopping_seconds is not None and isinstance(error, ConnectionLost):
-            error = ConnectionLost(f"the server has stopped: {error}")
+        error = self._router.explain(error)
         self._core.end(error)
         self._wake()
         self._router.end(ClientClosed("the connection is closed") if self._core.closing else error)

@@ -19,7 +19,14 @@ from ._core import without_none
 from ._framing import encode
 from ._transport import Ended, Receive, Transport
 from .dialogs import QUESTIONS
-from .errors import EventsLost, ProtocolError, SessionClosed, SessionDetached, TillerError
+from .errors import (
+    ConnectionLost,
+    EventsLost,
+    ProtocolError,
+    SessionClosed,
+    SessionDetached,
+    TillerError,
+)
 from .server_types import AttachMode, OpenSessionData
 
 #: The commands by which a client can leave a session.
@@ -48,6 +55,8 @@ class Router:
         self._count = 0
         self._by_prefix: dict[str, SessionLink] = {}
         self._by_handle: dict[str, SessionLink] = {}
+        #: How long runs have to finish, if the server has said that it is about to end.
+        self.stopping_seconds: float | None = None
         #: The prefix of the requests that belong to no session.
         self.server_prefix = f"{self._name}-0."
 
@@ -101,7 +110,17 @@ class Router:
         self._by_prefix.clear()
         self._by_handle.clear()
         for link in links:
-            link.end(error)
+            is_stopped = self.stopping_seconds is not None and isinstance(error, ConnectionLost)
+            if is_stopped and link.handle is not None:
+                link.end(SessionClosed(link.handle, "server_stopping"))
+            else:
+                link.end(error)
+
+    def explain(self, error: TillerError) -> TillerError:
+        """The reason for the end of the connection."""
+        if self.stopping_seconds is None or not isinstance(error, ConnectionLost):
+            return error
+        return ConnectionLost(f"the server has stopped: {error}")
 
     def _link_of(self, record: Mapping[str, Any]) -> SessionLink | None:
         if record.get("type") == "response":
@@ -117,6 +136,7 @@ class Router:
 
     def _receive_for_server(self, record: dict[str, Any]) -> None:
         if record.get("type") == "server_stopping":
+            self.stopping_seconds = float(record.get("seconds", 0))
             for link in list(self._by_handle.values()):
                 link.deliver([record])
         # A record with an unknown handle is of a session that the client has just left.

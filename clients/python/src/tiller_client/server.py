@@ -185,7 +185,6 @@ class Server:
         self._transport = transport
         self._timeout = timeout
         self._on_stopping = on_stopping
-        self._stopping_seconds: float | None = None
         self._changed = threading.Condition()
         self._router = Router(transport, self._receive_own)
         self._core = Core(self._router.server_prefix)
@@ -249,7 +248,7 @@ class Server:
     @property
     def stopping_seconds(self) -> float | None:
         """How long runs have to finish, if the server has said that it is about to end."""
-        return self._stopping_seconds
+        return self._router.stopping_seconds
 
     def open_session(
         self,
@@ -411,14 +410,12 @@ class Server:
         with self._changed:
             self._core.receive(record)
             self._changed.notify_all()
-        if record.get("type") == "server_stopping":
-            self._stopping_seconds = float(record.get("seconds", 0))
-            if self._on_stopping is not None:
-                threading.Thread(target=self._on_stopping, args=(self._stopping_seconds,), daemon=True).start()
+        if record.get("type") == "server_stopping" and self._on_stopping is not None:
+            arguments = (self._router.stopping_seconds,)
+            threading.Thread(target=self._on_stopping, args=arguments, daemon=True).start()
 
     def _end(self, error: TillerError) -> None:
-        if self._stopping_seconds is not None and isinstance(error, ConnectionLost):
-            error = ConnectionLost(f"the server has stopped: {error}")
+        error = self._router.explain(error)
         with self._changed:
             self._core.end(error)
             closing = self._core.closing
