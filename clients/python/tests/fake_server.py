@@ -326,11 +326,11 @@ class Session:
             run.cancel()
             await asyncio.wait([run])
 
-    def close(self, reason: str, but: Connection | None) -> None:
+    def close(self, reason: str) -> None:
         del self.server.sessions[self.handle]
         self.server.stored[self.durable_id] = self.messages
         for stream in self.attached():
-            if stream.connection is not None and stream.connection is not but:
+            if stream.connection is not None:
                 stream.connection.write({"type": "session_closed", "sessionId": self.handle, "reason": reason})
 
 
@@ -340,7 +340,7 @@ class FakeServer:
     def __init__(self, folder: Path, script: str) -> None:
         self.script = script
         self.token = "the-token"
-        self.unix = f"unix:{folder / 'fake.sock'}"
+        self.unix = f"unix:{folder / 'tiller.sock'}"
         self.ws = ""
         self.sessions: dict[str, Session] = {}
         self.stored: dict[str, list[Record]] = {}
@@ -406,7 +406,7 @@ class FakeServer:
             connection.write({"type": "server_stopping", "seconds": 30})
         for session in list(self.sessions.values()):
             await session.abort()
-            session.close("server_stopping", None)
+            session.close("server_stopping")
         for connection in self.connections:
             await connection.writer.drain()
         assert self._stopped is not None
@@ -544,7 +544,7 @@ class FakeServer:
 
     async def _close(self, connection: Connection, session: Session, response: Record) -> None:
         await session.abort()
-        session.close("closed", connection)
+        session.close("closed")
         connection.write(response)
 
     def _on_list_open_sessions(self, connection: Connection, command: Record) -> Record:

@@ -223,11 +223,10 @@ class FakeSession {
     await this.run;
   }
 
-  close(reason: string, but?: Connection): void {
+  close(reason: string): void {
     this.server.sessions.delete(this.handle);
     this.server.stored.set(this.durableId, this.messages);
     for (const { connection } of this.attached()) {
-      if (connection === but) continue;
       connection?.write({ type: "session_closed", sessionId: this.handle, reason });
     }
   }
@@ -523,7 +522,7 @@ export class FakeServer implements AsyncDisposable {
       throw new Refused("this client only watches the session", "watching");
     }
     await session.abort();
-    session.close("closed", connection);
+    session.close("closed");
   }
 
   list(connection: Connection): Line {
