@@ -541,8 +541,11 @@ class Corners(ServerTest):
         fake.run(lambda: fake.sessions[broken.handle].emit({"type": "message_end"}))
         turn = other.prompt("Hi")
         self.assertEqual(turn.result(SECONDS).check().text, "Hello.")
+        stream = broken.events(timeout=SECONDS)
         fake.run(lambda: fake.sessions[broken.handle].emit({"type": "host_tool_call"}))
         with self.assertRaisesRegex(ProtocolError, "cannot handle a record"):
+            list(stream)
+        with self.assertRaises(ProtocolError):
             broken.get_state()
         self.assertEqual(other.get_state()["messageCount"], 2)
 
