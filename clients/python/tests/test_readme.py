@@ -7,12 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fake_server import FakeServer
+from server_support import RealServer, has_serve
 from support import PACKAGE, REPOSITORY, SECONDS, TillerTest, tiller_bin
+
+README = PACKAGE / "README.md"
+PAGE = REPOSITORY / "docs" / "hosts" / "python.md"
 
 
 class Documents(TillerTest):
-    def run_examples(self, document: Path, count: int) -> None:
-        examples = document.read_text("utf-8").split("```python\n")[1:]
+    def run_examples(self, document: Path, count: int, fence: str = "python") -> None:
+        """Runs the programs that begin with this fence: `python server` needs a server of sessions."""
+        examples = document.read_text("utf-8").split(f"```{fence}\n")[1:]
         self.assertEqual(len(examples), count)
         programs = self.folder / "bin"
         programs.mkdir()
@@ -32,7 +38,37 @@ class Documents(TillerTest):
             self.assertNotEqual(run.stdout.strip(), "", code)
 
     def test_examples_of_the_readme_run(self) -> None:
-        self.run_examples(PACKAGE / "README.md", 3)
+        self.run_examples(README, 3)
 
     def test_examples_of_the_page_for_hosts_run(self) -> None:
-        self.run_examples(REPOSITORY / "docs" / "hosts" / "python.md", 10)
+        self.run_examples(PAGE, 10)
+
+
+class ServerDocuments(Documents):
+    def with_fake_server(self) -> None:
+        agent = self.folder / ".pi" / "agent"
+        agent.mkdir(parents=True)
+        server = FakeServer(agent, "say One.\n\nsay Two.\n")
+        server.start()
+        self.addCleanup(server.end)
+
+    def with_real_server(self) -> None:
+        if not has_serve():
+            self.skipTest("skipped: this tiller has no `serve`")
+        self.addCleanup(RealServer(self.folder, self.env, "").end)
+
+    def test_examples_of_the_readme_run(self) -> None:
+        self.with_fake_server()
+        self.run_examples(README, 2, "python server")
+
+    def test_examples_of_the_page_for_hosts_run(self) -> None:
+        self.with_fake_server()
+        self.run_examples(PAGE, 3, "python server")
+
+    def test_examples_of_the_readme_run_with_tiller(self) -> None:
+        self.with_real_server()
+        self.run_examples(README, 2, "python server")
+
+    def test_examples_of_the_page_for_hosts_run_with_tiller(self) -> None:
+        self.with_real_server()
+        self.run_examples(PAGE, 3, "python server")

@@ -3,7 +3,8 @@
  *
  *     node extract-programs.js FOLDER PAGE…
  *
- * The first program of `README.md` becomes `readme-1.ts`, and so on.
+ * The first program of `README.md` becomes `readme-1.ts`, and so on. A program that begins with
+ * "ts server" needs a server of sessions, and becomes `readme-server-1.ts`.
  */
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,10 +15,15 @@ if (folder === undefined) throw new Error("usage: extract-programs.js FOLDER PAG
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 for (const page of pages) {
-  const programs = readFileSync(page, "utf8").split("```ts\n").slice(1);
-  for (const [index, program] of programs.entries()) {
-    const name = `${basename(page, ".md").toLowerCase()}-${index + 1}.ts`;
-    const end = program.indexOf("```");
-    writeFileSync(join(folder, name), program.slice(0, end));
+  const text = readFileSync(page, "utf8");
+  for (const [fence, kind] of [
+    ["```ts\n", ""],
+    ["```ts server\n", "server-"],
+  ]) {
+    for (const [index, program] of text.split(fence).slice(1).entries()) {
+      const name = `${basename(page, ".md").toLowerCase()}-${kind}${index + 1}.ts`;
+      const end = program.indexOf("```");
+      writeFileSync(join(folder, name), program.slice(0, end));
+    }
   }
 }

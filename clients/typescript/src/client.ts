@@ -3,14 +3,15 @@
 import { Commands } from "./commands.js";
 import { type AnyCommand, Connection } from "./connection.js";
 import { type DialogHandlers, Dialogs } from "./dialogs.js";
-import { EventsLost, ProtocolError, type TillerError } from "./errors.js";
+import { ClientClosed, EventsLost, ProtocolError, type TillerError } from "./errors.js";
 import { EventQueue } from "./event-queue.js";
 import { EventStream } from "./event-stream.js";
 import type { HelloData } from "./generated.js";
 import { HostTools, type Tool } from "./host-tools.js";
 import { ProcessTransport } from "./process-transport.js";
 import type { Command, DataOf, Event, Response } from "./protocol.js";
-import { ReadGate } from "./read-gate.js";
+import { ReadGate, SharedSource } from "./read-gate.js";
+import type { ReplayedRequests } from "./replayed-requests.js";
 import type { Transport } from "./transport.js";
 import { type MessageCommand, type MessageOptions, type MessageSender, Turn } from "./turn.js";
 import type { WaitOptions } from "./waiting.js";
@@ -52,6 +53,21 @@ export interface ReplayOptions extends WaitOptions {
   epoch?: string | undefined;
 }
 
+/** How a session of a server differs from a process of its own. */
+export interface SessionParts {
+  /** What the server has said about itself. */
+  readonly hello: HelloData;
+  readonly idPrefix: string;
+  readonly gate: ReadGate;
+  /** Whether questions are answered, and not left to other clients. */
+  readonly answersDialogs: boolean;
+  /** How many events are kept until `events` is called; `undefined`: none. */
+  readonly earlyEvents: number | undefined;
+  /** Where numbered events are continued. */
+  readonly position: { since: number; epoch: string } | undefined;
+  readonly replayed: ReplayedRequests | undefined;
+}
+
 /** A tiller process. `start` starts it, `close` ends it, and `await using` does both. */
 export class Client extends Commands implements MessageSender, AsyncDisposable {
   readonly #transport: Transport;
@@ -62,8 +78,10 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
   readonly #queues = new Set<EventQueue<Event>>();
   readonly #turns = new Set<Turn>();
   readonly #timeoutMs: number | undefined;
+  readonly #replayed: ReplayedRequests | undefined;
+  /** The events since an attachment, until `events` is called. */
+  #early: EventQueue<Event> | undefined;
   #hello: HelloData | undefined;
-  #isClosing = false;
 
   /** Starts `tiller --mode rpc` and returns a client for it. */
   static start(options: StartOptions = {}): Promise<Client> {
@@ -93,21 +111,37 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
     }
   }
 
-  private constructor(transport: Transport, options: ConnectOptions) {
+  protected constructor(transport: Transport, options: ConnectOptions, parts?: SessionParts) {
     super();
     this.#transport = transport;
     this.#timeoutMs = options.timeoutMs;
-    this.#gate = new ReadGate(transport);
-    this.#connection = new Connection(transport, {
-      onEvent: (event) => this.#dispatch(event),
-      onRefusedLine: (id, command, reason) => {
+    this.#hello = parts?.hello;
+    this.#replayed = parts?.replayed;
+    this.#gate = parts?.gate ?? new ReadGate(new SharedSource(transport));
+    const handlers = {
+      onEvent: (event: Event) => this.#dispatch(event),
+      onRefusedLine: (id: string, command: string, reason: string) => {
         if (command === "host_tool_result") this.#hostTools.replaceRefusedResult(id, reason);
       },
-      onClosed: (error) => this.#end(error),
-    });
+      onClosed: (error: TillerError) => this.#end(error),
+    };
+    this.#connection = new Connection(transport, handlers, parts?.idPrefix);
     this.#hostTools = new HostTools(this.#connection);
-    this.#dialogs = new Dialogs(this.#connection, options);
+    this.#dialogs = new Dialogs(this.#connection, options, parts?.answersDialogs ?? true);
+    if (parts?.position !== undefined) {
+      this.#connection.continueFrom(parts.position.epoch, parts.position.since);
+    }
+    if (parts?.earlyEvents !== undefined) {
+      this.#hostTools.prepare(options.tools ?? []);
+      this.#early = this.#subscribe();
+      this.#early.limit = parts.earlyEvents;
+    }
     this.#connection.open();
+  }
+
+  /** Why the connection is over, or `undefined`. */
+  protected get end(): TillerError | undefined {
+    return this.#connection.error;
   }
 
   /** What tiller said about itself at the start: version, commands, events, limits. */
@@ -185,7 +219,10 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
 
   /** All events from now on. The options limit the wait for each of them. */
   events(options: WaitOptions = {}): EventStream {
-    return this.#stream(this.#subscribe(), options);
+    const queue = this.#early ?? this.#subscribe();
+    this.#early = undefined;
+    queue.limit = undefined;
+    return this.#stream(queue, options);
   }
 
   /**
@@ -210,7 +247,6 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
    * events and its result still arrive. Closing twice is not an error.
    */
   async close(): Promise<void> {
-    this.#isClosing = true;
     await this.#connection.close();
   }
 
@@ -247,7 +283,7 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
     const queue = new EventQueue<Event>(() => this.#gate.update());
     const { error } = this.#connection;
     if (error !== undefined) {
-      queue.end(this.#isClosing ? undefined : error);
+      queue.end(error instanceof ClientClosed ? undefined : error);
       return queue;
     }
     this.#queues.add(queue);
@@ -285,6 +321,12 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
     }
     for (const queue of this.#queues) queue.push(event);
     this.#gate.update();
+    const ready = this.#replayed === undefined ? [event] : this.#replayed.filter(event);
+    for (const one of ready) this.#handle(one);
+  }
+
+  /** Does what an event asks the client for. */
+  #handle(event: Event): void {
     switch (event.type) {
       case "host_tool_call":
         void this.#hostTools.call(event);
@@ -295,14 +337,22 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
       case "extension_ui_request":
         void this.#dialogs.show(event);
         break;
+      case "extension_ui_closed":
+        this.#dialogs.close(event.id);
+        break;
     }
   }
 
   #end(error: TillerError): void {
-    for (const queue of this.#queues) queue.end(this.#isClosing ? undefined : error);
+    const reason = error instanceof ClientClosed ? undefined : error;
+    for (const queue of this.#queues) {
+      queue.end(reason);
+      this.#gate.remove(queue);
+    }
     this.#queues.clear();
     for (const turn of this.#turns) turn.fail(error);
     this.#turns.clear();
     this.#hostTools.cancelAll(error);
+    this.#dialogs.closeAll();
   }
 }

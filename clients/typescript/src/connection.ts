@@ -39,6 +39,7 @@ const DEFAULT_LINE_BYTES = 64 * 1024 * 1024;
 export class Connection {
   readonly #transport: Transport;
   readonly #handlers: ConnectionHandlers;
+  readonly #idPrefix: string;
   readonly #pending = new Map<string, PendingRequest>();
   #requests = 0;
   #maxLineBytes = DEFAULT_LINE_BYTES;
@@ -47,9 +48,11 @@ export class Connection {
   #epoch: string | undefined;
   #lastSeq = 0;
 
-  constructor(transport: Transport, handlers: ConnectionHandlers) {
+  /** The ids of requests begin with the prefix. */
+  constructor(transport: Transport, handlers: ConnectionHandlers, idPrefix = "c") {
     this.#transport = transport;
     this.#handlers = handlers;
+    this.#idPrefix = idPrefix;
   }
 
   /** Names the process that numbers the records; `undefined` before the first number. */
@@ -67,9 +70,16 @@ export class Connection {
     return this.#error;
   }
 
+  /** The numbers continue after this one. */
+  continueFrom(epoch: string, seq: number): void {
+    this.#epoch = epoch;
+    this.#lastSeq = seq;
+  }
+
   open(): void {
     this.#transport.open({
-      onLine: (line) => this.#receive(line),
+      onLine: (line) => this.#receive(() => parseRecord(line)),
+      onRecord: (record) => this.#receive(() => record),
       onClosed: (reason) => this.#fail(reason),
     });
   }
@@ -88,7 +98,7 @@ export class Connection {
   /** A new id for a request. */
   nextId(): string {
     this.#requests += 1;
-    return `c${this.#requests}`;
+    return `${this.#idPrefix}${this.#requests}`;
   }
 
   /** Sends a command and waits for its response. Rejects if it is refused. */
@@ -126,10 +136,10 @@ export class Connection {
     throw new CommandRefused(command.type, why);
   }
 
-  #receive(line: string): void {
+  #receive(read: () => Response | Event): void {
     if (this.#error !== undefined) return;
     try {
-      this.#handle(parseRecord(line));
+      this.#handle(read());
     } catch (thrown) {
       // Nothing that the server writes may break the program that uses this client.
       this.#abandon(
@@ -161,7 +171,7 @@ export class Connection {
     if (!record.success) {
       const reason = record.error ?? "refused without a reason";
       if (pending === undefined) this.#handlers.onRefusedLine(id, record.command, reason);
-      else pending.response.reject(new CommandRefused(pending.command, reason));
+      else pending.response.reject(refusal(pending.command, reason, record));
       return;
     }
     const data: unknown = "data" in record ? record.data : undefined;
@@ -186,7 +196,13 @@ export class Connection {
   }
 }
 
-function parseRecord(line: string): Response | Event {
+/** The error of a response that refuses its command. */
+function refusal(command: string, reason: string, record: object): CommandRefused {
+  const { code, data } = record as { code?: string; data?: { sessionId?: string } };
+  return new CommandRefused(command, reason, code, data?.sessionId);
+}
+
+export function parseRecord(line: string): Response | Event {
   let value: unknown;
   try {
     value = JSON.parse(line);

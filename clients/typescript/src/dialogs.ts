@@ -15,9 +15,14 @@ export type Display = Exclude<UiRequest, Dialog | Notice>;
 /** A text for `select`, `input` and `editor`, a boolean for `confirm`; anything else cancels. */
 export type Answer = string | boolean | undefined | void;
 
+export interface DialogContext {
+  /** Aborts when the question is no longer open, because another client has answered it. */
+  readonly signal: AbortSignal;
+}
+
 export interface DialogHandlers {
   /** Answers a question. Without this handler every question is cancelled. */
-  onDialog?: ((dialog: Dialog) => Answer | Promise<Answer>) | undefined;
+  onDialog?: ((dialog: Dialog, context: DialogContext) => Answer | Promise<Answer>) | undefined;
   onNotify?: ((notice: Notice) => void) | undefined;
   onDisplay?: ((display: Display) => void) | undefined;
   /** Gets the errors that the other handlers throw. By default they are process warnings. */
@@ -27,10 +32,14 @@ export interface DialogHandlers {
 export class Dialogs {
   readonly #connection: Connection;
   readonly #handlers: DialogHandlers;
+  readonly #answers: boolean;
+  readonly #open = new Map<string, AbortController>();
 
-  constructor(connection: Connection, handlers: DialogHandlers) {
+  /** `answers`: whether questions are answered, and not left to other clients. */
+  constructor(connection: Connection, handlers: DialogHandlers, answers: boolean) {
     this.#connection = connection;
     this.#handlers = handlers;
+    this.#answers = answers;
   }
 
   /** Shows a request and, if it is a question, answers it. Never rejects. */
@@ -41,8 +50,13 @@ export class Dialogs {
       case "confirm":
       case "input":
       case "editor": {
-        const answer = await this.#guard(() => onDialog?.(request));
-        await this.#connection.send(answerLine(request, answer));
+        if (!this.#answers) break;
+        const controller = new AbortController();
+        const { signal } = controller;
+        this.#open.set(request.id, controller);
+        const answer = await this.#guard(() => onDialog?.(request, { signal }));
+        const isOpen = this.#open.delete(request.id);
+        if (isOpen) await this.#connection.send(answerLine(request, answer));
         break;
       }
       case "notify":
@@ -51,6 +65,18 @@ export class Dialogs {
       default:
         await this.#guard(() => onDisplay?.(request));
     }
+  }
+
+  /** A question is no longer open. */
+  close(id: string): void {
+    const controller = this.#open.get(id);
+    this.#open.delete(id);
+    controller?.abort(new Error("the question is no longer open"));
+  }
+
+  /** The connection is over. */
+  closeAll(): void {
+    for (const id of [...this.#open.keys()]) this.close(id);
   }
 
   /** Calls a handler. An error counts as no answer and is reported. */

@@ -32,6 +32,54 @@ export class ServerExited extends TillerError {
   }
 }
 
+/** There is no connection to a server of sessions: no server, a wrong address or a wrong token. */
+export class ConnectFailed extends TillerError {
+  /** The HTTP status with which the server has refused a WebSocket; 401 if the token is wrong. */
+  readonly status: number | undefined;
+
+  constructor(message: string, options?: ErrorOptions & { status?: number }) {
+    super(message, options);
+    this.status = options?.status;
+  }
+}
+
+/**
+ * The connection to a server of sessions has ended although it was not closed. Its sessions go on in
+ * the server: connect again, and continue them with `attach`.
+ */
+export class ConnectionLost extends TillerError {}
+
+/** A session of a server has ended, but not by `close` of this client. */
+export class SessionClosed extends TillerError {
+  /** The handle of the session, such as `s1-5f0c`. */
+  readonly handle: string;
+  /** `closed` (by another client), `ended` (by itself), `crashed` or `server_stopping`. */
+  readonly reason: string;
+  /** The error of a session that has crashed. */
+  readonly error: string | undefined;
+
+  constructor(handle: string, reason: string, error?: string) {
+    super(`the session ${handle} has ended: ${reason}${error === undefined ? "" : `: ${error}`}`);
+    this.handle = handle;
+    this.reason = reason;
+    this.error = error;
+  }
+}
+
+/** This client gets no more records of a session, which goes on in the server. */
+export class SessionDetached extends TillerError {
+  /** The handle of the session, such as `s1-5f0c`. */
+  readonly handle: string;
+  /** `taken_over` by another client, or `too_slow`. */
+  readonly reason: string;
+
+  constructor(handle: string, reason: string) {
+    super(`this client was detached from the session ${handle}: ${reason}`);
+    this.handle = handle;
+    this.reason = reason;
+  }
+}
+
 /** The client was closed. */
 export class ClientClosed extends TillerError {
   constructor() {
@@ -45,11 +93,17 @@ export class CommandRefused extends TillerError {
   readonly command: string;
   /** tiller's reason, a sentence for people. */
   readonly error: string;
+  /** A stable name of the reason, such as `unknown_session`. Only servers of sessions send it. */
+  readonly code: string | undefined;
+  /** With the code `session_in_use`, the handle of the session if the same server has it open. */
+  readonly handle: string | undefined;
 
-  constructor(command: string, error: string) {
+  constructor(command: string, error: string, code?: string, handle?: string) {
     super(`${command}: ${error}`);
     this.command = command;
     this.error = error;
+    this.code = code;
+    this.handle = handle;
   }
 }
 

@@ -1,5 +1,6 @@
 /** Events between the connection, which pushes them, and one consumer, which awaits them. */
 
+import { EventsLost } from "./errors.js";
 import type { Backlog } from "./read-gate.js";
 import { type Deferred, deferred, waitFor, type WaitOptions } from "./waiting.js";
 
@@ -12,6 +13,8 @@ export class EventQueue<T> implements Backlog {
   #waiters = 0;
   #isRead = false;
   readonly #onRead: () => void;
+  /** With more events than this the queue ends with {@link EventsLost}. */
+  limit: number | undefined;
 
   /** `onRead` is called when the consumer takes an event, waits for one, or stops reading. */
   constructor(onRead: () => void) {
@@ -33,6 +36,11 @@ export class EventQueue<T> implements Backlog {
 
   push(value: T): void {
     if (this.#ended) return;
+    if (this.limit !== undefined && this.#waiting.length - this.#taken >= this.limit) {
+      const what = `more than ${this.limit} events have come before events() was called`;
+      this.end(new EventsLost(what));
+      return;
+    }
     this.#waiting.push(value);
     this.#wake();
   }

@@ -83,6 +83,11 @@ export class HostTools {
     return change;
   }
 
+  /** Calls may come before tiller has accepted these tools: an attached session has had them. */
+  prepare(tools: readonly Tool[]): void {
+    this.#tools = new Map(tools.map((tool) => [tool.name.trim(), tool]));
+  }
+
   /** Runs a call and sends its result. Never rejects. */
   async call(call: EventOf<"host_tool_call">): Promise<void> {
     const { id, toolCallId, toolName } = call;

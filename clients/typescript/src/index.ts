@@ -3,15 +3,26 @@
 export { Client } from "./client.js";
 export type { ConnectOptions, PromptOptions, ReplayOptions, StartOptions } from "./client.js";
 export type { AnyCommand } from "./connection.js";
-export type { Answer, Dialog, DialogHandlers, Display, Notice } from "./dialogs.js";
+export type {
+  Answer,
+  Dialog,
+  DialogContext,
+  DialogHandlers,
+  Display,
+  Notice,
+} from "./dialogs.js";
 export {
   ClientClosed,
   CommandRefused,
+  ConnectFailed,
+  ConnectionLost,
   EventsLost,
   ProtocolError,
   RunFailed,
   ServerExited,
   ServerNotFound,
+  SessionClosed,
+  SessionDetached,
   TillerError,
   Timeout,
 } from "./errors.js";
@@ -34,6 +45,15 @@ export type {
   Response,
 } from "./protocol.js";
 export { Result } from "./result.js";
+export { Server } from "./server.js";
+export type { AttachOptions, OpenOptions, ServerOptions, SessionOptions } from "./server.js";
+export type {
+  AttachMode,
+  ExtensionUiClosedEvent,
+  OpenSession,
+  ServerStoppingEvent,
+} from "./server-types.js";
+export { Session } from "./session.js";
 export type { FromSchema, JsonSchema } from "./tool-schema.js";
 export type { Transport, TransportHandlers } from "./transport.js";
 export { Turn } from "./turn.js";

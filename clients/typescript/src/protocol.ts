@@ -1,6 +1,7 @@
 /** The wire types as this package uses them. `generated.ts` has them all; this file selects. */
 
 import type * as wire from "./generated.js";
+import type { ExtensionUiClosedEvent, ServerStoppingEvent } from "./server-types.js";
 
 /** Any line of a client. */
 export type Command = wire.ClientLine;
@@ -12,7 +13,10 @@ export type Fields<K extends CommandName> = Omit<CommandOf<K>, "type" | "id">;
 /** A response, whether the command has succeeded or not. */
 export type Response = Extract<wire.ServerLine, { type: "response" }>;
 /** Anything that tiller writes except responses. Ignore types that you do not know. */
-export type Event = Exclude<wire.ServerLine, { type: "response" }>;
+export type Event =
+  | Exclude<wire.ServerLine, { type: "response" }>
+  | ExtensionUiClosedEvent
+  | ServerStoppingEvent;
 export type EventName = Event["type"];
 export type EventOf<K extends EventName> = Extract<Event, { type: K }>;
 

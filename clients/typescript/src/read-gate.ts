@@ -3,7 +3,8 @@
  *
  * tiller then merges deltas and, if its reader stays behind, starts no further turn. Reading goes
  * on as long as anything in this program waits for a line, however long the other queues are: a
- * loop over events may send commands and await their responses.
+ * loop over events may send commands and await their responses. The sessions of one connection have
+ * a gate each, so that none of them holds back what another waits for.
  */
 
 /** A queue of one consumer. */
@@ -30,13 +31,40 @@ export function shouldPause(isPaused: boolean, isAwaited: boolean, longest: numb
   return longest > (isPaused ? RESUME_AT : PAUSE_ABOVE);
 }
 
-export class ReadGate {
+/** What the consumers of a gate want: a line, nothing in particular, or no further line. */
+type Demand = "awaited" | "open" | "paused";
+
+/** A connection whose reading one or more gates decide. */
+export class SharedSource {
   readonly #source: Pausable;
-  readonly #queues = new Set<Backlog>();
-  #waits = 0;
+  /** The number of gates with each demand, as far as they have changed it. */
+  readonly #gates: Record<Demand, number> = { awaited: 0, open: 0, paused: 0 };
   #isPaused = false;
 
   constructor(source: Pausable) {
+    this.#source = source;
+  }
+
+  /** The demand of a gate has changed. */
+  change(before: Demand, after: Demand): void {
+    this.#gates[before] -= 1;
+    this.#gates[after] += 1;
+    const isPaused = this.#gates.paused > 0 && this.#gates.awaited === 0;
+    if (isPaused === this.#isPaused) return;
+    this.#isPaused = isPaused;
+    if (isPaused) this.#source.pause();
+    else this.#source.resume();
+  }
+}
+
+export class ReadGate {
+  readonly #source: SharedSource;
+  readonly #queues = new Set<Backlog>();
+  #waits = 0;
+  #isPaused = false;
+  #demand: Demand = "open";
+
+  constructor(source: SharedSource) {
     this.#source = source;
   }
 
@@ -69,10 +97,11 @@ export class ReadGate {
       isAwaited ||= queue.isAwaited;
       longest = Math.max(longest, queue.backlog);
     }
-    const isPaused = shouldPause(this.#isPaused, isAwaited, longest);
-    if (isPaused === this.#isPaused) return;
-    this.#isPaused = isPaused;
-    if (isPaused) this.#source.pause();
-    else this.#source.resume();
+    this.#isPaused = shouldPause(this.#isPaused, isAwaited, longest);
+    const demand = isAwaited ? "awaited" : this.#isPaused ? "paused" : "open";
+    if (demand === this.#demand) return;
+    const before = this.#demand;
+    this.#demand = demand;
+    this.#source.change(before, demand);
   }
 }

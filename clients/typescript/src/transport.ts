@@ -1,10 +1,13 @@
 /** What carries lines between a client and a server: a process, or for example a socket. */
 
 import type { TillerError } from "./errors.js";
+import type { Event, Response } from "./protocol.js";
 
 export interface TransportHandlers {
   /** One line from the server, without its LF. */
   onLine(line: string): void;
+  /** One record from the server, for a transport that has read the line already. */
+  onRecord(record: Response | Event): void;
   /** The connection is over, and no line follows. Called once, also after `close`. */
   onClosed(reason: TillerError): void;
 }

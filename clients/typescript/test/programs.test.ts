@@ -7,6 +7,8 @@ import { basename, delimiter, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
+import { FakeServer } from "./fake-sessions.js";
+import { hasServe, ServerPlace } from "./server-support.js";
 import { MS, Place, tillerBin } from "./support.js";
 
 const BUILD = fileURLToPath(new URL("../../../", import.meta.url));
@@ -16,6 +18,10 @@ const BOT = join(BUILD, "examples/bot.js");
 /** Runs a compiled program with `tiller` in `PATH`. Returns what it printed. */
 async function run(program: string, input = ""): Promise<string> {
   await using place = await Place.make();
+  return await runIn(place, program, input);
+}
+
+async function runIn(place: Place, program: string, input = ""): Promise<string> {
   const bin = join(place.folder, "bin");
   await mkdir(bin);
   await symlink(tillerBin(), join(bin, "tiller"));
@@ -30,18 +36,37 @@ async function run(program: string, input = ""): Promise<string> {
   return output.stdout;
 }
 
-const programs = (await readdir(PROGRAMS)).filter((name) => name.endsWith(".js")).sort();
+const all = (await readdir(PROGRAMS)).filter((name) => name.endsWith(".js")).sort();
+const programs = all.filter((name) => !name.includes("-server-"));
+const serverPrograms = all.filter((name) => name.includes("-server-"));
 
 test("the pages have programs", () => {
   const pages = programs.map((name) => name.replace(/-\d+\.js$/, ""));
   assert.deepEqual([...new Set(pages)], ["readme", "typescript"]);
   assert.equal(pages.filter((page) => page === "readme").length, 3);
   assert(pages.length >= 10);
+  assert.equal(serverPrograms.length, 4);
 });
 
 for (const name of programs) {
   test(`${name} runs`, async () => {
     assert.notEqual((await run(join(PROGRAMS, name))).trim(), "");
+  });
+}
+
+for (const name of serverPrograms) {
+  test(`${name} runs with the fake server`, async () => {
+    await using place = await Place.make();
+    const agent = join(place.folder, ".pi", "agent");
+    await mkdir(agent, { recursive: true });
+    await using _server = await FakeServer.start(agent, "say One.\n\nsay Two.\n");
+    assert.notEqual((await runIn(place, join(PROGRAMS, name))).trim(), "");
+  });
+
+  const skip = hasServe ? false : "this tiller has no `serve`";
+  test(`${name} runs with tiller serve`, { skip }, async () => {
+    await using server = await ServerPlace.make("real", "unix");
+    assert.notEqual((await runIn(server.place, join(PROGRAMS, name))).trim(), "");
   });
 }
 

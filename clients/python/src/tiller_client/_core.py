@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from ._framing import encode
@@ -30,6 +30,8 @@ class Reply:
     def __init__(self, command: str) -> None:
         self.command = command
         self.done = False
+        #: Called with the data before the next record is handled.
+        self.on_data: Callable[[object], None] | None = None
         self._data: object = None
         self._error: TillerError | None = None
 
@@ -37,8 +39,10 @@ class Reply:
         self.done = True
         if record.get("success") is True:
             self._data = record.get("data")
+            if self.on_data is not None:
+                self.on_data(self._data)
         else:
-            self._error = CommandRefused(self.command, str(record.get("error", "refused without a reason")))
+            self._error = refusal(self.command, record)
 
     def fail(self, error: TillerError) -> None:
         if not self.done:
@@ -56,10 +60,24 @@ class Reply:
         return self._data
 
 
+def refusal(command: str, record: Mapping[str, Any]) -> CommandRefused:
+    """The error of a response that refuses its command."""
+    data: object = record.get("data")
+    handle = cast("dict[str, object]", data).get("sessionId") if isinstance(data, dict) else None
+    return CommandRefused(
+        command,
+        str(record.get("error", "refused without a reason")),
+        code=record.get("code"),
+        handle=None if handle is None else str(handle),
+    )
+
+
 class Channel(Generic[T]):
     """Items for one consumer, and their end."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        #: With more items than this the channel ends with `EventsLost`.
+        self.limit = limit
         self._items: deque[T] = deque()
         self._finished = False
         self._held = False
@@ -71,6 +89,8 @@ class Channel(Generic[T]):
         return not self._held and (bool(self._items) or self._finished)
 
     def push(self, item: T) -> None:
+        if self.limit is not None and len(self._items) >= self.limit:
+            self.finish(EventsLost(f"more than {self.limit} events have come before `events` was called"))
         if not self._finished:
             self._items.append(item)
 
@@ -181,9 +201,11 @@ def is_start_of(event: Event, client_message_id: str) -> bool:
 
 
 class Core:
-    """The request table, the turns and the streams of one connection."""
+    """The request table, the turns and the streams of one connection, or of one session of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, id_prefix: str = "") -> None:
+        """The ids of requests begin with the prefix."""
+        self._id_prefix = id_prefix
         self._requests = 0
         self._replies: dict[str, Reply] = {}
         self._turns: dict[str, TurnState] = {}
@@ -207,7 +229,7 @@ class Core:
         if self._end is not None:
             raise self._end
         self._requests += 1
-        request_id = str(self._requests)
+        request_id = f"{self._id_prefix}{self._requests}"
         line = encode({"id": request_id, **command})
         reply = Reply(str(command.get("type")))
         self._replies[request_id] = reply
@@ -225,9 +247,9 @@ class Core:
         self._turns[request_id] = state
         return state, line
 
-    def subscribe(self) -> Channel[Event]:
+    def subscribe(self, limit: int | None = None) -> Channel[Event]:
         """A channel with all events from now on."""
-        channel: Channel[Event] = Channel()
+        channel: Channel[Event] = Channel(limit)
         if self._end is not None:
             channel.finish(None if self.closing else self._end)
         else:
@@ -267,6 +289,7 @@ class Core:
         """Nothing more will be received: everything pending fails."""
         if self._end is not None:
             return
+        self.closing = self.closing or isinstance(error, ClientClosed)
         self._end = ClientClosed("the client is closed") if self.closing else error
         for reply in self._replies.values():
             reply.fail(self._end)

@@ -25,6 +25,9 @@ HELLO: Mapping[str, object] = {
     "sequence": True,
 }
 
+#: The same for all sessions of a server.
+SERVER_HELLO: Mapping[str, object] = {**HELLO, "wire": "pi-delta"}
+
 
 def stdio(
     command: str | Sequence[str],

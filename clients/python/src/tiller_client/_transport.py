@@ -161,21 +161,7 @@ class StdioTransport:
 
     def _deliver(self, lines: list[bytes]) -> TillerError | None:
         """Passes records on. After an error the output is still read, so that tiller can end."""
-        records: list[dict[str, Any]] = []
-        broken: TillerError | None = None
-        for line in lines:
-            try:
-                record = decode(line)
-            except TillerError as error:
-                broken = error
-                break
-            if record is not None:
-                records.append(record)
-        if records:
-            try:
-                self._receive(records)
-            except Exception as error:  # A bug of this package must not leave callers waiting.
-                broken = ProtocolError(f"cannot handle a record of tiller: {error!r}")
+        broken = deliver(lines, self._receive)
         if broken is not None:
             self._end.put(broken)
         return broken
@@ -205,3 +191,23 @@ class StdioTransport:
             self._threads[name].join(DRAIN_SECONDS)
         atexit.unregister(self.close)
         self._ended(reason or ServerExited(process.returncode, self.stderr_tail()))
+
+
+def deliver(lines: list[bytes], receive: Receive) -> TillerError | None:
+    """Passes the records of these lines on. Returns why that failed, if it did."""
+    records: list[dict[str, Any]] = []
+    broken: TillerError | None = None
+    for line in lines:
+        try:
+            record = decode(line)
+        except TillerError as error:
+            broken = error
+            break
+        if record is not None:
+            records.append(record)
+    if records:
+        try:
+            receive(records)
+        except Exception as error:  # A bug of this package must not leave callers waiting.
+            broken = ProtocolError(f"cannot handle a record of tiller: {error!r}")
+    return broken

@@ -153,25 +153,25 @@ class Client(Commands):
         """Connects over a transport. `start` is the usual way to get a client."""
         self._transport = transport
         self._timeout = timeout
-        self._core = Core()
+        self._core = self._make_core()
         self._changed = threading.Condition()
         self._tools = Tools()
         self._calls: dict[str, ToolContext] = {}
+        self._dialogs: dict[str, Dialog] = {}
         self._on_dialog = on_dialog
         self._on_notify = on_notify
         self._on_display = on_display
         self._callbacks = _CallbackThread()
-        transport.open(weakly(self._receive), weakly(self._end))
+        first_tools = registry(tools)
+        self._open(first_tools)
         self._finalizer = weakref.finalize(self, _abandon, transport, self._callbacks)
         # `StdioTransport` ends its process at the exit of the interpreter, with a wait.
         self._finalizer.atexit = False
         try:
-            data: object = self.request(HELLO, timeout=start_timeout)
-            self._server = read_as(HelloData, data, "hello")
-            check_hello(self._server)
-            self._add_tools(registry(tools))
+            self._server = self._greet(start_timeout)
+            self._add_tools(first_tools)
         except BaseException:
-            self.close()
+            self._give_up()
             raise
 
     @classmethod
@@ -206,6 +206,24 @@ class Client(Commands):
             start_timeout=start_timeout,
         )
 
+    # The parts of a start in which a session of a server differs
+
+    def _make_core(self) -> Core:
+        return Core()
+
+    def _open(self, first_tools: Tools) -> None:
+        self._transport.open(weakly(self._receive), weakly(self._end))
+
+    def _greet(self, timeout: float) -> HelloData:
+        data: object = self.request(HELLO, timeout=timeout)
+        hello = read_as(HelloData, data, "hello")
+        check_hello(hello)
+        return hello
+
+    def _give_up(self) -> None:
+        """The start has failed."""
+        self.close()
+
     def __enter__(self) -> Client:
         return self
 
@@ -223,6 +241,9 @@ class Client(Commands):
             self._core.closing = True
         self._finalizer.detach()
         self._transport.close()
+        self._finish()
+
+    def _finish(self) -> None:
         self._end(ClientClosed("the client is closed"))
         self._callbacks.stop()
 
@@ -413,19 +434,27 @@ class Client(Commands):
                 self._core.receive(record)
             self._changed.notify_all()
         for record in records:
-            kind = record.get("type")
-            if kind == "host_tool_call":
-                context = ToolContext(
-                    record["toolName"], record["toolCallId"], _updater(self._transport, record["id"])
-                )
-                self._calls[record["id"]] = context
-                _spawn(self._run_tool, record, context)
-            elif kind == "host_tool_cancel":
-                cancelled = self._calls.pop(record["targetId"], None)
-                if cancelled is not None:
-                    cancelled.cancelled.set()
-            elif kind == "extension_ui_request":
-                self._show(read_request(record))
+            self._handle(record)
+
+    def _handle(self, record: dict[str, Any]) -> None:
+        """Does what a record asks the client for."""
+        kind = record.get("type")
+        if kind == "host_tool_call":
+            context = ToolContext(
+                record["toolName"], record["toolCallId"], _updater(self._transport, record["id"])
+            )
+            self._calls[record["id"]] = context
+            _spawn(self._run_tool, record, context)
+        elif kind == "host_tool_cancel":
+            cancelled = self._calls.pop(record["targetId"], None)
+            if cancelled is not None:
+                cancelled.cancelled.set()
+        elif kind == "extension_ui_request":
+            self._show(read_request(record))
+        elif kind == "extension_ui_closed":
+            dialog = self._dialogs.pop(record["id"], None)
+            if dialog is not None:
+                dialog.closed.set()
 
     def _end(self, error: TillerError) -> None:
         with self._changed:
@@ -433,18 +462,24 @@ class Client(Commands):
             self._changed.notify_all()
         for context in list(self._calls.values()):
             context.cancelled.set()
+        for dialog in list(self._dialogs.values()):
+            dialog.closed.set()
 
     def _show(self, request: Dialog | Notice | Display) -> None:
         if isinstance(request, Dialog):
-            if self._on_dialog is None:
-                self._transport.send(encode(answer_line(request, None)))
-            else:
-                _spawn(self._run_dialog, self._on_dialog, request)
+            self._ask_user(request)
         elif isinstance(request, Notice):
             if self._on_notify is not None:
                 self._callbacks.submit(self._on_notify, request)
         elif self._on_display is not None:
             self._callbacks.submit(self._on_display, request)
+
+    def _ask_user(self, dialog: Dialog) -> None:
+        if self._on_dialog is None:
+            self._transport.send(encode(answer_line(dialog, None)))
+        else:
+            self._dialogs[dialog.id] = dialog
+            _spawn(self._run_dialog, self._on_dialog, dialog)
 
     def _run_dialog(self, on_dialog: Callable[[Dialog], Answer], dialog: Dialog) -> None:
         answer: Answer = None
@@ -452,7 +487,8 @@ class Client(Commands):
             answer = on_dialog(dialog)
         except Exception:
             log.exception("on_dialog failed; the dialog counts as cancelled")
-        self._transport.send(encode(answer_line(dialog, answer)))
+        if self._dialogs.pop(dialog.id, None) is not None:
+            self._transport.send(encode(answer_line(dialog, answer)))
 
     def _run_tool(self, call: Mapping[str, Any], context: ToolContext) -> None:
         call_id: str = call["id"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 #: `on_dialog` returns a text for `select`, `input` and `editor`, a bool for `confirm`, and None if
@@ -30,6 +31,8 @@ class Dialog:
     prefill: str = ""
     #: tiller cancels the question after this many milliseconds.
     timeout_ms: int | None = None
+    #: Set when the question is no longer open, because another client of the session has answered it.
+    closed: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

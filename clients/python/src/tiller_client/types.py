@@ -6,7 +6,7 @@ module has those that callers need most. `event["type"] == "…"` narrows an eve
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Union
 
 from .generated import (
     ActiveToolsData,
@@ -63,16 +63,24 @@ from .generated import (
     TreeData,
     Usage,
 )
+from .server_types import (
+    AttachMode,
+    ExtensionUiClosedEvent,
+    OpenSession,
+    OpenSessionData,
+    ServerStoppingEvent,
+)
 
 JsonObject: TypeAlias = dict[str, Any]
 
 #: A record of tiller that is not a response. `event["type"]` names it.
-Event: TypeAlias = ServerEvent
+Event: TypeAlias = Union[ServerEvent, ExtensionUiClosedEvent, ServerStoppingEvent]
 
 PromptResult: TypeAlias = PromptResultEvent
 
 __all__ = [
     "ActiveToolsData",
+    "AttachMode",
     "AvailableCommandsData",
     "BashData",
     "Capabilities",
@@ -88,6 +96,7 @@ __all__ = [
     "Event",
     "EventsData",
     "ExportData",
+    "ExtensionUiClosedEvent",
     "ExtensionUiRequestEvent",
     "ForkMessagesData",
     "HelloData",
@@ -106,6 +115,8 @@ __all__ = [
     "MessagesPageData",
     "Model",
     "ModelsData",
+    "OpenSession",
+    "OpenSessionData",
     "PromptResult",
     "PromptResultEvent",
     "PromptStatus",
@@ -116,6 +127,7 @@ __all__ = [
     "ReloadData",
     "ServerEvent",
     "ServerLine",
+    "ServerStoppingEvent",
     "SessionsData",
     "SettingData",
     "SettingsData",
