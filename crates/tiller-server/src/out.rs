@@ -449,12 +449,14 @@ pub(crate) fn append(held: &mut Update, more: Update) {
     }
 }
 
-/// The server's end of the pipe to the writer.
+/// The server's end of the pipe to the writer. Clones are the same pipe.
+#[derive(Clone)]
 pub struct Pipe {
     sink: Sink,
     unsent: Unsent,
 }
 
+#[derive(Clone)]
 enum Sink {
     /// The only pipe of its writer.
     Channel(mpsc::UnboundedSender<Vec<u8>>),

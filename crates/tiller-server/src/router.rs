@@ -10,13 +10,14 @@ mod metrics;
 mod session_task;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tiller_protocol::{Level, OpenSession, OpenSessionStatus};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -38,6 +39,9 @@ pub trait SessionOpener: Send + Sync + 'static {
     /// What the session starts with. Called on a thread that may block.
     fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError>;
 
+    /// The file of the stored session that is asked for, if there is one.
+    fn stored_file(&self, request: &OpenSession) -> Option<PathBuf>;
+
     /// Where sessions are stored.
     fn store(&self) -> SessionStore;
 }
@@ -47,7 +51,7 @@ pub trait SessionOpener: Send + Sync + 'static {
 pub struct OpenError {
     pub error: String,
     /// The file of the session, if another writer has it open.
-    pub in_use: Option<std::path::PathBuf>,
+    pub in_use: Option<PathBuf>,
 }
 
 /// The limits of a server.
@@ -66,6 +70,7 @@ pub struct RouterConfig {
 #[derive(Clone)]
 pub struct Router {
     shared: Arc<Shared>,
+    outputs_ended: Arc<tokio::sync::Mutex<mpsc::Receiver<Infallible>>>,
 }
 
 /// What the tasks of sessions and clients share.
@@ -79,7 +84,19 @@ struct Shared {
     extensions: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     clients: AtomicUsize,
-    stopping: watch::Sender<Option<Duration>>,
+    phase: watch::Sender<ServerPhase>,
+    /// Each client's output has a sender, so that the end of the last one can be waited for.
+    outputs: Mutex<Option<mpsc::Sender<Infallible>>>,
+}
+
+/// What the server as a whole does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ServerPhase {
+    Serving,
+    /// Runs have this long to finish.
+    Stopping(Duration),
+    /// All sessions have ended. Clients get the rest of their records.
+    Disconnecting,
 }
 
 #[derive(Default)]
@@ -87,6 +104,8 @@ struct Sessions {
     open: HashMap<Arc<str>, Entry>,
     /// Sessions that are being opened.
     opening: usize,
+    /// Sessions whose last records are being written.
+    ending: usize,
     last: u64,
     /// No session is opened any more.
     is_closed: bool,
@@ -111,7 +130,9 @@ pub enum RouterEnd {
 impl Router {
     pub fn new(config: RouterConfig, opener: Arc<dyn SessionOpener>) -> Router {
         let extensions = Arc::new(Semaphore::new(config.max_extensions));
+        let (outputs, outputs_ended) = mpsc::channel(1);
         Router {
+            outputs_ended: Arc::new(tokio::sync::Mutex::new(outputs_ended)),
             shared: Arc::new(Shared {
                 opener,
                 config,
@@ -121,7 +142,8 @@ impl Router {
                 extensions,
                 metrics: Arc::default(),
                 clients: AtomicUsize::new(0),
-                stopping: watch::Sender::new(None),
+                phase: watch::Sender::new(ServerPhase::Serving),
+                outputs: Mutex::new(Some(outputs)),
             }),
         }
     }
@@ -129,7 +151,9 @@ impl Router {
     /// A client has connected. Its task runs until the inputs are dropped or end.
     pub fn connect(&self) -> (ClientInputs, Arc<OutputQueue>) {
         let (inputs, receiver) = mpsc::channel(READS_MAX);
-        let queue = Arc::new(OutputQueue::default());
+        let outputs = self.shared.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = Arc::new(OutputQueue::new(outputs.clone()));
+        drop(outputs);
         tokio::spawn(client::run(self.shared.clone(), receiver, queue.clone()));
         (ClientInputs(inputs), queue)
     }
@@ -140,7 +164,7 @@ impl Router {
         let limit = match end {
             RouterEnd::EndOfInput => None,
             RouterEnd::Stop { within } => {
-                self.shared.stopping.send_replace(Some(within));
+                self.shared.phase.send_replace(ServerPhase::Stopping(within));
                 Some(within + END_GRACE)
             }
         };
@@ -175,9 +199,19 @@ impl Router {
         }
     }
 
+    /// Waits until the clients have got their last records and are disconnected, but no longer
+    /// than this. Called when all sessions have ended.
+    pub async fn disconnect_clients(&self, within: Duration) {
+        self.shared.outputs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.phase.send_replace(ServerPhase::Disconnecting);
+        let mut outputs = self.outputs_ended.lock().await;
+        // A client that does not read is given up.
+        tokio::time::timeout(within, outputs.recv()).await.ok();
+    }
+
     /// Whether the server is about to end.
     pub fn is_stopping(&self) -> bool {
-        self.shared.stopping.borrow().is_some()
+        *self.shared.phase.borrow() != ServerPhase::Serving
     }
 
     /// The page for `GET /metrics`.
@@ -206,18 +240,35 @@ impl Router {
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Where the lines of a client go.
-pub struct ClientInputs(mpsc::Sender<ClientInput>);
+pub struct ClientInputs(mpsc::Sender<RouterInput>);
+
+/// What a client's task gets.
+enum RouterInput {
+    Client(ClientInput),
+    /// Answered when all lines before it were handled and the sessions that they open are open.
+    Handled(oneshot::Sender<()>),
+}
 
 impl ClientInputs {
     /// Sends lines, or that there are no more. Waits while the client's task is busy. False: the
     /// task has ended.
     pub async fn send(&self, input: ClientInput) -> bool {
-        self.0.send(input).await.is_ok()
+        self.0.send(RouterInput::Client(input)).await.is_ok()
     }
 
     /// The same from a thread that may block.
     pub fn send_blocking(&self, input: ClientInput) -> bool {
-        self.0.blocking_send(input).is_ok()
+        self.0.blocking_send(RouterInput::Client(input)).is_ok()
+    }
+
+    /// Waits until all lines were handled, and the sessions that they open are open. For a thread
+    /// that may block.
+    pub fn wait_until_handled(&self) {
+        let (done, handled) = oneshot::channel();
+        if self.0.blocking_send(RouterInput::Handled(done)).is_ok() {
+            // The client's task may end before it has answered.
+            handled.blocking_recv().ok();
+        }
     }
 }
 
@@ -277,15 +328,19 @@ impl Shared {
         Ok(handle)
     }
 
-    fn remove(&self, handle: &str) {
-        self.sessions().open.remove(handle);
-        self.ended.notify_waiters();
+    /// From here on, the session is not open any more. Its end is complete when the result is
+    /// dropped.
+    fn remove(self: &Arc<Self>, handle: &str) -> EndingSession {
+        let mut sessions = self.sessions();
+        sessions.open.remove(handle);
+        sessions.ending += 1;
+        EndingSession { shared: self.clone() }
     }
 }
 
 impl Sessions {
     fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.opening == 0
+        self.open.is_empty() && self.opening == 0 && self.ending == 0
     }
 }
 
@@ -310,6 +365,18 @@ struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.shared.sessions().opening -= 1;
+        self.shared.ended.notify_waiters();
+    }
+}
+
+/// A session that has ended, and whose last records are being written.
+struct EndingSession {
+    shared: Arc<Shared>,
+}
+
+impl Drop for EndingSession {
+    fn drop(&mut self) {
+        self.shared.sessions().ending -= 1;
         self.shared.ended.notify_waiters();
     }
 }

@@ -2,9 +2,10 @@
 //! does not hold back the records of another.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use super::Unsent;
 
@@ -35,11 +36,18 @@ impl Drop for Chunk {
     }
 }
 
+/// With more than this unwritten, the client's lines wait.
+const QUEUE_MAX_BYTES: usize = 64 << 20;
+
 /// What waits to be written to one client.
 #[derive(Default)]
 pub struct OutputQueue {
     state: Mutex<Lanes>,
     changed: Notify,
+    /// Notified when there is room again.
+    drained: Notify,
+    /// Dropped with the queue, which tells the server that the client has got everything.
+    _open: Option<mpsc::Sender<Infallible>>,
 }
 
 /// Chunks by session. A session without chunks has no lane.
@@ -49,6 +57,7 @@ struct Lanes {
     /// The lanes with chunks, in the order of their turns.
     turns: VecDeque<u64>,
     last_lane: u64,
+    bytes: usize,
     /// No more chunks are added.
     is_finished: bool,
     /// Nothing is written any more; chunks are dropped.
@@ -56,6 +65,10 @@ struct Lanes {
 }
 
 impl OutputQueue {
+    pub(crate) fn new(open: Option<mpsc::Sender<Infallible>>) -> OutputQueue {
+        OutputQueue { _open: open, ..OutputQueue::default() }
+    }
+
     pub(super) fn new_lane(&self) -> u64 {
         let mut lanes = self.lock();
         lanes.last_lane += 1;
@@ -67,6 +80,7 @@ impl OutputQueue {
         if lanes.is_closed {
             return;
         }
+        lanes.bytes += chunk.bytes.len();
         let chunks = lanes.lanes.entry(lane).or_default();
         chunks.push_back(chunk);
         if chunks.len() == 1 {
@@ -82,6 +96,9 @@ impl OutputQueue {
             {
                 let mut lanes = self.lock();
                 if let Some(chunk) = lanes.take_turn() {
+                    if lanes.has_room() {
+                        self.drained.notify_one();
+                    }
                     return Some(chunk);
                 }
                 if lanes.is_finished || lanes.is_closed {
@@ -89,6 +106,13 @@ impl OutputQueue {
                 }
             }
             self.changed.notified().await;
+        }
+    }
+
+    /// Waits while so much waits for the client that its lines should not add to it.
+    pub(crate) async fn has_room(&self) {
+        while !self.lock().has_room() {
+            self.drained.notified().await;
         }
     }
 
@@ -104,7 +128,9 @@ impl OutputQueue {
         lanes.is_closed = true;
         lanes.lanes.clear();
         lanes.turns.clear();
+        lanes.bytes = 0;
         drop(lanes);
+        self.drained.notify_one();
         self.changed.notify_one();
     }
 
@@ -123,7 +149,12 @@ impl Lanes {
         } else {
             self.turns.push_back(lane);
         }
+        self.bytes -= chunk.as_ref().map_or(0, |chunk| chunk.bytes.len());
         chunk
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes <= QUEUE_MAX_BYTES
     }
 }
 

@@ -1,29 +1,31 @@
 //! A client of many sessions: its commands to the server, and its lines on their way to sessions.
 
+mod refusals;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_protocol::{
-    Attach, AttachMode, ClosedReason, Command, ErrorCode, InUseData, Label, OpenSession,
-    OpenSessionSummary, OpenSessionsData, Refusal, RefusalKind, Request, Response, ServerCommand,
-    ServerRecord, ServerRequest,
+    Attach, AttachMode, ClosedReason, Command, ErrorCode, Label, OpenSession, OpenSessionSummary,
+    OpenSessionsData, Refusal, Request, ServerCommand, ServerRecord, ServerRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::lines::{
-    CLOSING, changes_nothing, closing_line, commands, is_close, json, label, raw, refusal_line,
-    success, success_without_data,
+    CLOSING, changes_nothing, closing_line, commands, is_close, json, label, refusal_line, success,
+    success_without_data,
 };
 use super::session_task::{LoadError, NewSession};
-use super::{NoRoom, Reservation, Shared, observe_opening};
+use super::{Reservation, RouterInput, ServerPhase, Shared, observe_opening};
 use crate::connection::{
-    Channels, ClientInput, ClientLink, Connection, ConnectionEnded, Membership, WireFormat,
-    line_bytes,
+    Channels, ClientIdentity, ClientInput, ClientLink, Connection, ConnectionEnded, Membership,
+    WireFormat, line_bytes,
 };
 use crate::handlers::hello::{capabilities, chosen, hello_data};
 use crate::handlers::session::{cursor, listing};
@@ -39,13 +41,13 @@ const WAITING_READS: usize = 1024;
 /// Serves a client until it is gone.
 pub(super) async fn run(
     shared: Arc<Shared>,
-    mut inputs: mpsc::Receiver<ClientInput>,
+    mut inputs: mpsc::Receiver<RouterInput>,
     queue: Arc<OutputQueue>,
 ) {
     shared.clients.fetch_add(1, Ordering::Relaxed);
     let (ended, mut endings) = mpsc::unbounded_channel();
     let (done, mut finished) = mpsc::unbounded_channel();
-    let mut stopping = shared.stopping.subscribe();
+    let mut phase = shared.phase.subscribe();
     let format = WireFormat::new(shared.config.level);
     let mut client = Client {
         output: Output(Pipe::into_queue(queue.clone()).0),
@@ -55,7 +57,10 @@ pub(super) async fn run(
         wants_sequence: false,
         attachments: HashMap::new(),
         last_attachment: 0,
+        leaving: Vec::new(),
         dedicated: None,
+        opening: 0,
+        waiting: Vec::new(),
         ended,
         done,
     };
@@ -64,13 +69,20 @@ pub(super) async fn run(
             biased;
             Some(end) = endings.recv() => client.connection_ended(&end),
             Some(finished) = finished.recv() => client.finished(finished),
-            Ok(()) = stopping.changed() => client.server_stops(*stopping.borrow_and_update()),
-            input = inputs.recv() => match input {
-                Some(ClientInput::Lines(lines)) => client.lines(lines).await,
-                Some(ClientInput::EndOfInput) | None => break,
-                Some(_) => {}
+            Ok(()) = phase.changed() => match *phase.borrow_and_update() {
+                ServerPhase::Serving => {}
+                ServerPhase::Stopping(within) => client.server_stops(within),
+                ServerPhase::Disconnecting => break,
+            },
+            // A client that does not read is not listened to.
+            input = async { queue.has_room().await; inputs.recv().await } => match input {
+                Some(RouterInput::Client(ClientInput::Lines(lines))) => client.lines(lines).await,
+                Some(RouterInput::Client(ClientInput::EndOfInput)) | None => break,
+                Some(RouterInput::Client(_)) => {}
+                Some(RouterInput::Handled(done)) => client.waiting.push(done),
             },
         }
+        client.answer_waiting();
     }
     client.leave();
     shared.clients.fetch_sub(1, Ordering::Relaxed);
@@ -93,6 +105,12 @@ struct Client {
     wants_sequence: bool,
     attachments: HashMap<Arc<str>, Attachment>,
     last_attachment: u64,
+    /// Attachments that the client has ended, until their sessions have dropped them.
+    leaving: Vec<Leaving>,
+    /// How many sessions are being opened.
+    opening: usize,
+    /// Told when no session is being opened.
+    waiting: Vec<oneshot::Sender<()>>,
     /// The only session of this connection.
     dedicated: Option<Arc<str>>,
     ended: mpsc::UnboundedSender<ConnectionEnded>,
@@ -107,6 +125,15 @@ struct Attachment {
     control: mpsc::Sender<ClientInput>,
     /// The bytes of lines that the session has not read yet.
     unread: Arc<AtomicUsize>,
+    /// Where the session's records go, for a response behind them.
+    records: Pipe,
+}
+
+/// The `detach` of an attachment, which is answered behind the last record.
+struct Leaving {
+    attachment: u64,
+    label: Label,
+    records: Pipe,
 }
 
 /// Work beside the client's task has finished.
@@ -193,11 +220,7 @@ impl Client {
             return None;
         };
         if attachment.mode == AttachMode::Watch && !changes_nothing(&command) {
-            let error =
-                "This client watches the session. Attach with the mode `control` to change \
-                         something"
-                    .to_owned();
-            self.refuse_with(id.as_deref(), &command, ErrorCode::Watching, error);
+            self.refuse_watching(id.as_deref(), &command);
             return None;
         }
         Some(handle.clone())
@@ -268,13 +291,14 @@ impl Client {
         let is_dedicated = request.dedicated;
         let since = Instant::now();
         let load = async move {
-            let loaded = shared.load(request).await.map(|session| (reservation, session));
+            let loaded = shared.load_new(request).await.map(|session| (reservation, session));
             Opening { label, is_dedicated, since, loaded }
         };
         if is_dedicated {
             let opening = load.await;
             return self.opened(opening);
         }
+        self.opening += 1;
         let done = self.done.clone();
         tokio::spawn(async move {
             // A client that is gone needs no session.
@@ -285,7 +309,19 @@ impl Client {
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Line(line) => self.output.line(&line),
-            Finished::Loaded(opening) => self.opened(*opening),
+            Finished::Loaded(opening) => {
+                self.opening -= 1;
+                self.opened(*opening);
+            }
+        }
+    }
+
+    fn answer_waiting(&mut self) {
+        if self.opening == 0 {
+            for done in self.waiting.drain(..) {
+                // The reader may have ended.
+                done.send(()).ok();
+            }
         }
     }
 
@@ -332,6 +368,7 @@ impl Client {
         let (lines, lines_receiver) = mpsc::channel(WAITING_READS);
         let (control, control_receiver) = mpsc::channel(1);
         let (pipe, caught_up) = Pipe::into_queue(self.queue.clone());
+        let records = pipe.clone();
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
         let unread = Arc::new(AtomicUsize::new(0));
@@ -351,7 +388,7 @@ impl Client {
             }
         });
         let request = AttachRequest { connection, mode, resume, label, attached };
-        (request, Attachment { number, mode, lines, control, unread })
+        (request, Attachment { number, mode, lines, control, unread, records })
     }
 
     fn attach(&mut self, id: Option<Box<RawValue>>, request: Attach) {
@@ -377,8 +414,9 @@ impl Client {
         let Some(attachment) = self.attachments.remove(handle) else {
             return self.refuse_unknown(&label, handle);
         };
+        let Attachment { number, ref records, .. } = attachment;
+        self.leaving.push(Leaving { attachment: number, label, records: records.clone() });
         attachment.leave();
-        self.output.line(&success_without_data(&label));
     }
 
     /// The response comes when the session has ended, behind its last records.
@@ -387,12 +425,18 @@ impl Client {
         let Some(entry) = self.shared.find(handle) else {
             return self.refuse_unknown(&label, handle);
         };
-        let done = self.done.clone();
+        let attachment = self.attachments.get(handle);
+        if attachment.is_some_and(|attachment| attachment.mode == AttachMode::Watch) {
+            return self.refuse_watching(label.id.as_deref(), label.command);
+        }
+        let records = attachment.map_or(&self.output.0, |attachment| &attachment.records).clone();
         let closed = entry.commands.clone();
-        entry.commands.send(SessionCommand::Close).ok();
+        let by = ClientIdentity(self.ended.clone());
+        // A session that has just ended is closed.
+        entry.commands.send(SessionCommand::Close { by }).ok();
         tokio::spawn(async move {
             closed.closed().await;
-            done.send(Finished::Line(success_without_data(&label))).ok();
+            records.send_line(&success_without_data(&label));
         });
     }
 
@@ -453,17 +497,13 @@ impl Client {
         }
     }
 
-    fn refuse_line(&mut self, line: Line, code: ErrorCode, error: &str) {
-        let Some(Request { id, command, .. }) = Request::read(line) else { return };
-        let name = match &command {
-            Ok(command) => command.name().to_owned(),
-            Err(refusal) => refusal.command.clone(),
-        };
-        self.refuse_with(id.as_deref(), &name, code, error.to_owned());
-    }
-
     /// A session has dropped the connection.
     fn connection_ended(&mut self, end: &ConnectionEnded) {
+        let leaving = self.leaving.iter().position(|one| one.attachment == end.attachment);
+        if let Some(Leaving { label, records, .. }) = leaving.map(|at| self.leaving.remove(at)) {
+            records.send_line(&success_without_data(&label));
+            return;
+        }
         let is_it =
             |(_, attachment): &(&Arc<str>, &Attachment)| attachment.number == end.attachment;
         let Some(handle) = self.attachments.iter().find(is_it).map(|(handle, _)| handle.clone())
@@ -482,8 +522,8 @@ impl Client {
         }
     }
 
-    fn server_stops(&mut self, within: Option<std::time::Duration>) {
-        if let (Some(within), None) = (within, &self.dedicated) {
+    fn server_stops(&mut self, within: Duration) {
+        if self.dedicated.is_none() {
             self.output.line(&json(&ServerRecord::ServerStopping { seconds: within.as_secs() }));
         }
     }
@@ -503,65 +543,6 @@ impl Client {
 
     fn respond(&mut self, id: Option<&RawValue>, command: &str, data: &impl Serialize) {
         self.output.line(&success(id, command, data));
-    }
-
-    fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
-        self.output.line(&refusal_line(id, refusal));
-    }
-
-    fn refuse_with(
-        &mut self,
-        id: Option<&RawValue>,
-        command: &str,
-        code: ErrorCode,
-        error: String,
-    ) {
-        let refusal = Refusal {
-            command: command.to_owned(),
-            kind: RefusalKind::Refused,
-            error,
-            code: Some(code),
-        };
-        self.refuse(id, &refusal);
-    }
-
-    fn refuse_unknown(&mut self, label: &Label, handle: &str) {
-        let error = format!("No open session {handle:?}");
-        self.refuse_with(label.id.as_deref(), label.command, ErrorCode::UnknownSession, error);
-    }
-
-    fn refuse_room(&mut self, label: &Label, why: NoRoom) {
-        let (code, error) = match why {
-            NoRoom::Stopping => {
-                (ErrorCode::ServerStopping, "The server is about to end".to_owned())
-            }
-            NoRoom::TooMany(max) => {
-                let error = format!("{max} sessions are open already (--max-sessions)");
-                (ErrorCode::TooManySessions, error)
-            }
-        };
-        self.refuse_with(label.id.as_deref(), label.command, code, error);
-    }
-
-    fn refuse_opening(&mut self, label: &Label, why: &LoadError) {
-        let error = why.text();
-        let in_use = match why {
-            LoadError::Refused(refused) => refused.in_use.as_deref(),
-            LoadError::TooManyExtensions { .. } => {
-                let code = ErrorCode::TooManySessions;
-                return self.refuse_with(label.id.as_deref(), label.command, code, error);
-            }
-        };
-        let Some(file) = in_use else {
-            let code = ErrorCode::CannotOpen;
-            return self.refuse_with(label.id.as_deref(), label.command, code, error);
-        };
-        let mut response = Response::refusal(label.id.as_deref(), label.command, &error)
-            .with_code(Some(ErrorCode::SessionInUse));
-        if let Some(handle) = self.shared.with_file(file) {
-            response.data = Some(raw(&InUseData { session_id: handle.to_string() }));
-        }
-        self.output.line(&json(&response));
     }
 }
 

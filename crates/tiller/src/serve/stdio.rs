@@ -78,6 +78,7 @@ async fn serve(router: Router) -> u8 {
     let (input_ended, end_of_input) = oneshot::channel();
     thread::spawn(move || {
         read_stdin(&inputs);
+        inputs.wait_until_handled();
         // The process may be about to end already.
         input_ended.send(()).ok();
         // The client's task ends with its inputs, behind the last records of its sessions.
