@@ -126,6 +126,9 @@ impl ClientLink {
     }
 }
 
+/// Which client of the process a connection belongs to.
+pub(crate) struct ClientIdentity(pub(crate) mpsc::UnboundedSender<ConnectionEnded>);
+
 impl Drop for ClientLink {
     fn drop(&mut self) {
         let ClientLink { attachment, is_in_order, .. } = *self;
@@ -196,6 +199,11 @@ impl Connection {
 
     pub(crate) fn is_dedicated(&self) -> bool {
         self.is_dedicated
+    }
+
+    /// Whether this is a connection of the client.
+    pub(crate) fn is_of(&self, client: &ClientIdentity) -> bool {
+        self.link.as_ref().is_some_and(|link| link.ended.same_channel(&client.0))
     }
 
     /// The format of the records from here on.
@@ -288,11 +296,19 @@ impl Connection {
     }
 
     /// Continues the stream of this connection at the client of another one, whose response and
-    /// replay come first.
-    pub(crate) fn resume(self, new: Connection, response: &str, replay: &[Box<str>]) -> Connection {
+    /// replay come first. If the old client is still there, `detached` makes its last line.
+    pub(crate) fn resume(
+        self,
+        new: Connection,
+        detached: &str,
+        response: &str,
+        replay: &[Box<str>],
+    ) -> Connection {
         let Connection { out: new_out, lines, control, caught_up, unread, link, .. } = new;
         let mut out = self.out;
         if let Some(link) = self.link {
+            out.plain_line(detached);
+            out.flush();
             link.end();
         }
         out.reconnect(new_out.into_pipe());

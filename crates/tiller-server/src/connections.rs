@@ -6,7 +6,7 @@ use futures_util::future::{FutureExt, select_all};
 use tiller_agent::event::Event;
 use tiller_protocol::{ClientId, Level};
 
-use crate::connection::{ClientInput, Connection, WireFormat};
+use crate::connection::{ClientIdentity, ClientInput, Connection, WireFormat};
 use crate::outbox::{Addressed, Outbox, Outgoing};
 use crate::session_observer::SessionObserver;
 
@@ -206,10 +206,11 @@ impl Connections {
     }
 
     /// Writes everything, because the session has ended. `last_line` makes the last line of each
-    /// client that has other sessions.
-    pub(crate) fn close(self, last_line: Option<&str>) {
+    /// client that may have other sessions; the client that has closed this one gets a response.
+    pub(crate) fn close(self, last_line: Option<&str>, closer: Option<&ClientIdentity>) {
         for mut connection in self.attached {
-            if let Some(line) = last_line.filter(|_| !connection.is_dedicated()) {
+            let is_closer = closer.is_some_and(|closer| connection.is_of(closer));
+            if let Some(line) = last_line.filter(|_| !connection.is_dedicated() && !is_closer) {
                 connection.plain_line(line);
             }
             connection.close();

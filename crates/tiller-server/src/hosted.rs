@@ -14,7 +14,7 @@ use tiller_protocol::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::connection::Connection;
+use crate::connection::{ClientIdentity, Connection};
 use crate::connections::Connections;
 use crate::dispatch::Response as Handled;
 use crate::handlers::get_state::get_state;
@@ -25,8 +25,10 @@ use crate::state::SessionState;
 /// What a session is asked beside the lines of its clients.
 pub(crate) enum SessionCommand {
     Attach(Box<AttachRequest>),
-    /// A client closes the session.
-    Close,
+    /// A client closes the session. It gets a response; the others are told by a record.
+    Close {
+        by: ClientIdentity,
+    },
     /// The only input of the process has ended.
     EndOfInput,
     /// The server ends: no new run starts, and the current one has this long to finish.
@@ -67,13 +69,11 @@ pub(crate) enum HostedEnd {
     Ended {
         reason: ClosedReason,
         connections: Connections,
+        /// Dropped when the clients have been told.
         hosted: Box<Hosted>,
     },
     /// It was idle for long. The next input wakes it.
-    Asleep {
-        connections: Connections,
-        hosted: Box<Hosted>,
-    },
+    Asleep { connections: Connections, hosted: Box<Hosted> },
 }
 
 /// What an idle session does.
@@ -95,6 +95,8 @@ pub(crate) struct Hosted {
     limits: Limits,
     has_extensions: bool,
     reason: Option<ClosedReason>,
+    /// The client that has closed the session.
+    closer: Option<ClientIdentity>,
     /// When the last run must have ended, because the server ends.
     stop_at: Option<Instant>,
 }
@@ -115,6 +117,7 @@ impl Hosted {
             limits: Limits::default(),
             has_extensions: false,
             reason: None,
+            closer: None,
             stop_at: None,
         }
     }
@@ -138,7 +141,7 @@ impl Hosted {
     pub(crate) async fn command(&mut self) -> SessionCommand {
         match self.commands.recv().await {
             Some(command) => command,
-            None if self.reason.is_none() => SessionCommand::Close,
+            None if self.reason.is_none() => SessionCommand::EndOfInput,
             None => std::future::pending().await,
         }
     }
@@ -149,9 +152,21 @@ impl Hosted {
         self.set_status(OpenSessionStatus::Closing);
     }
 
+    /// This client closes the session, so it needs no record about it.
+    pub(crate) fn close_by(&mut self, client: ClientIdentity) {
+        self.closer.get_or_insert(client);
+        self.close();
+    }
+
+    pub(crate) fn closer(&self) -> Option<&ClientIdentity> {
+        self.closer.as_ref()
+    }
+
+    /// The earliest time counts: a second signal ends the session at once.
     pub(crate) fn stop_within(&mut self, within: Duration) {
         self.reason.get_or_insert(ClosedReason::ServerStopping);
-        self.stop_at.get_or_insert(Instant::now() + within);
+        let at = Instant::now() + within;
+        self.stop_at = Some(self.stop_at.map_or(at, |earlier| earlier.min(at)));
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -211,7 +226,8 @@ impl Hosted {
         let connection = match stream {
             Some((old, lines)) => {
                 let replay = ReplayData { records: lines.len(), truncated: false };
-                old.resume(connection, &response(Some(replay)), &lines)
+                let detached = self.detached_line(DetachedReason::TakenOver);
+                old.resume(connection, &detached, &response(Some(replay)), &lines)
             }
             None => {
                 connection.set_id(connections.next_id());
@@ -248,12 +264,14 @@ impl Hosted {
         reason: DetachedReason,
     ) {
         if let Some(connection) = connections.find(client) {
-            let record =
-                ServerRecord::SessionDetached { session_id: (&*self.handle).into(), reason };
-            connection.plain_line(&line(&record));
+            connection.plain_line(&self.detached_line(reason));
         }
         connections.remove(client);
         state.tools.host_mut().detached(client);
+    }
+
+    fn detached_line(&self, reason: DetachedReason) -> String {
+        line(&ServerRecord::SessionDetached { session_id: (&*self.handle).into(), reason })
     }
 
     /// After each step: clients that hold others back are removed, and the list of sessions shows
@@ -352,8 +370,7 @@ impl Hosted {
                 HostedEnd::Asleep { connections, hosted: self }
             }
             Some(IdleEnd::Close) => {
-                let reason = ClosedReason::Closed;
-                HostedEnd::Ended { reason, connections, hosted: self }
+                HostedEnd::Ended { reason: ClosedReason::Closed, connections, hosted: self }
             }
             None => {
                 let reason = self.reason.unwrap_or(ClosedReason::Ended);
@@ -362,9 +379,15 @@ impl Hosted {
         }
     }
 
-    /// The file of the session.
-    pub(crate) fn file(&self) -> Option<PathBuf> {
-        self.info.lock().unwrap_or_else(PoisonError::into_inner).file.clone()
+    /// The file of the session, and its working directory.
+    pub(crate) fn place(&self) -> (Option<PathBuf>, PathBuf) {
+        let info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
+        (info.file.clone(), info.cwd.clone())
+    }
+
+    /// A client has left while the session sleeps.
+    pub(crate) fn set_clients(&self, count: usize) {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner).clients = count;
     }
 
     fn set_status(&self, status: OpenSessionStatus) {

@@ -461,12 +461,14 @@ pub(crate) fn append(held: &mut Update, more: Update) {
     }
 }
 
-/// The server's end of the pipe to the writer.
+/// The server's end of the pipe to the writer. Clones are the same pipe.
+#[derive(Clone)]
 pub struct Pipe {
     sink: Sink,
     unsent: Unsent,
 }
 
+#[derive(Clone)]
 enum Sink {
     /// The only pipe of its writer.
     Channel(mpsc::UnboundedSender<Vec<u8>>),
@@ -500,10 +502,11 @@ pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
 }
 
 impl Pipe {
-    /// A pipe into a lane of a queue that several sessions share.
-    pub(crate) fn into_lane(queue: Arc<OutputQueue>, lane: u64) -> (Pipe, Arc<Notify>) {
+    /// A pipe into a queue that several sessions share.
+    pub(crate) fn into_queue(queue: Arc<OutputQueue>) -> (Pipe, Arc<Notify>) {
         let unsent = Unsent::default();
         let caught_up = unsent.caught_up.clone();
+        let lane = queue.new_lane();
         (Pipe { sink: Sink::Queue(queue, lane), unsent }, caught_up)
     }
 

@@ -10,9 +10,10 @@ mod metrics;
 mod session_task;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tiller_protocol::{Level, OpenSession, OpenSessionStatus};
@@ -39,6 +40,9 @@ pub trait SessionOpener: Send + Sync + 'static {
     /// What the session starts with. Called on a thread that may block.
     fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError>;
 
+    /// The file of the stored session that is asked for, if there is one.
+    fn stored_file(&self, request: &OpenSession) -> Option<PathBuf>;
+
     /// Where sessions are stored.
     fn store(&self) -> SessionStore;
 }
@@ -48,7 +52,7 @@ pub trait SessionOpener: Send + Sync + 'static {
 pub struct OpenError {
     pub error: String,
     /// The file of the session, if another writer has it open.
-    pub in_use: Option<std::path::PathBuf>,
+    pub in_use: Option<PathBuf>,
 }
 
 /// The limits of a server.
@@ -67,6 +71,7 @@ pub struct RouterConfig {
 #[derive(Clone)]
 pub struct Router {
     shared: Arc<Shared>,
+    outputs_ended: Arc<tokio::sync::Mutex<mpsc::Receiver<Infallible>>>,
 }
 
 /// What the tasks of sessions and clients share.
@@ -80,9 +85,19 @@ struct Shared {
     extensions: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     clients: AtomicUsize,
-    /// The outputs of the connected clients, and of some that are gone.
-    outputs: Mutex<Vec<Weak<OutputQueue>>>,
-    stopping: watch::Sender<Option<Duration>>,
+    phase: watch::Sender<ServerPhase>,
+    /// Each client's output has a sender, so that the end of the last one can be waited for.
+    outputs: Mutex<Option<mpsc::Sender<Infallible>>>,
+}
+
+/// What the server as a whole does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ServerPhase {
+    Serving,
+    /// Runs have this long to finish.
+    Stopping(Duration),
+    /// All sessions have ended. Clients get the rest of their records.
+    Disconnecting,
 }
 
 #[derive(Default)]
@@ -90,7 +105,7 @@ struct Sessions {
     open: HashMap<Arc<str>, Entry>,
     /// Sessions that are being opened.
     opening: usize,
-    /// Sessions that have ended and whose clients are being told.
+    /// Sessions whose last records are being written.
     ending: usize,
     last: u64,
     /// No session is opened any more.
@@ -116,7 +131,9 @@ pub enum RouterEnd {
 impl Router {
     pub fn new(config: RouterConfig, opener: Arc<dyn SessionOpener>) -> Router {
         let extensions = Arc::new(Semaphore::new(config.max_extensions));
+        let (outputs, outputs_ended) = mpsc::channel(1);
         Router {
+            outputs_ended: Arc::new(tokio::sync::Mutex::new(outputs_ended)),
             shared: Arc::new(Shared {
                 opener,
                 config,
@@ -126,8 +143,8 @@ impl Router {
                 extensions,
                 metrics: Arc::default(),
                 clients: AtomicUsize::new(0),
-                outputs: Mutex::default(),
-                stopping: watch::Sender::new(None),
+                phase: watch::Sender::new(ServerPhase::Serving),
+                outputs: Mutex::new(Some(outputs)),
             }),
         }
     }
@@ -145,8 +162,9 @@ impl Router {
 
     fn connect_client(&self, when_gone: WhenGone) -> (ClientInputs, Arc<OutputQueue>) {
         let (inputs, receiver) = mpsc::channel(READS_MAX);
-        let queue = Arc::new(OutputQueue::default());
-        self.shared.add_output(&queue);
+        let outputs = self.shared.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = Arc::new(OutputQueue::new(outputs.clone()));
+        drop(outputs);
         tokio::spawn(client::run(self.shared.clone(), when_gone, receiver, queue.clone()));
         (ClientInputs(inputs), queue)
     }
@@ -157,7 +175,7 @@ impl Router {
         let limit = match end {
             RouterEnd::EndOfInput => None,
             RouterEnd::Stop { within } => {
-                self.shared.stopping.send_replace(Some(within));
+                self.shared.phase.send_replace(ServerPhase::Stopping(within));
                 Some(within + END_GRACE)
             }
         };
@@ -190,14 +208,21 @@ impl Router {
             Some(limit) => drop(tokio::time::timeout(limit, all_ended).await),
             None => all_ended.await,
         }
-        if let RouterEnd::Stop { .. } = end {
-            self.shared.flush_outputs().await;
-        }
+    }
+
+    /// Waits until the clients have got their last records and are disconnected, but no longer
+    /// than this. Called when all sessions have ended.
+    pub async fn disconnect_clients(&self, within: Duration) {
+        self.shared.outputs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.phase.send_replace(ServerPhase::Disconnecting);
+        let mut outputs = self.outputs_ended.lock().await;
+        // A client that does not read is given up.
+        tokio::time::timeout(within, outputs.recv()).await.ok();
     }
 
     /// Whether the server is about to end.
     pub fn is_stopping(&self) -> bool {
-        self.shared.stopping.borrow().is_some()
+        *self.shared.phase.borrow() != ServerPhase::Serving
     }
 
     /// The page for `GET /metrics`.
@@ -222,8 +247,6 @@ impl Router {
     }
 }
 
-/// How long clients have to read the last records.
-const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// What a session may take to end beyond the time of its run.
 const END_GRACE: Duration = Duration::from_secs(5);
 
@@ -246,32 +269,6 @@ impl ClientInputs {
 impl Shared {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn outputs(&self) -> MutexGuard<'_, Vec<Weak<OutputQueue>>> {
-        self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add_output(&self, queue: &Arc<OutputQueue>) {
-        let mut outputs = self.outputs();
-        // Those of clients that are gone are forgotten from time to time.
-        if outputs.len().is_power_of_two() {
-            outputs.retain(|output| output.strong_count() > 0);
-        }
-        outputs.push(Arc::downgrade(queue));
-    }
-
-    /// Waits until all clients have read what was written, or long enough.
-    async fn flush_outputs(&self) {
-        let outputs: Vec<_> = self.outputs().iter().filter_map(Weak::upgrade).collect();
-        let all_written = async {
-            for output in &outputs {
-                output.finish();
-                output.written().await;
-            }
-        };
-        // A client that does not read loses the last records.
-        tokio::time::timeout(FLUSH_LIMIT, all_written).await.ok();
     }
 
     fn find(&self, handle: &str) -> Option<Entry> {
@@ -325,17 +322,13 @@ impl Shared {
         Ok(handle)
     }
 
-    /// A session has ended: nothing can be sent to it any more. It counts until it is forgotten.
-    fn hide(&self, handle: &str) {
+    /// From here on, the session is not open any more. Its end is complete when the result is
+    /// dropped.
+    fn remove(self: &Arc<Self>, handle: &str) -> EndingSession {
         let mut sessions = self.sessions();
         sessions.open.remove(handle);
         sessions.ending += 1;
-    }
-
-    /// The clients of a session that has ended have been told.
-    fn forget(&self) {
-        self.sessions().ending -= 1;
-        self.ended.notify_waiters();
+        EndingSession { shared: self.clone() }
     }
 }
 
@@ -366,6 +359,18 @@ struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.shared.sessions().opening -= 1;
+        self.shared.ended.notify_waiters();
+    }
+}
+
+/// A session that has ended, and whose last records are being written.
+struct EndingSession {
+    shared: Arc<Shared>,
+}
+
+impl Drop for EndingSession {
+    fn drop(&mut self) {
+        self.shared.sessions().ending -= 1;
         self.shared.ended.notify_waiters();
     }
 }

@@ -116,7 +116,7 @@ pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
         server.process_next().await;
         if let Some(code) = server.exit_code() {
             server.finish();
-            server.connections.close(None);
+            server.connections.close(None, None);
             return code;
         }
     }
@@ -320,8 +320,8 @@ impl Server {
             SessionCommand::Attach(request) => {
                 hosted.attach(&mut self.state, &mut self.connections, *request);
             }
-            SessionCommand::Close => {
-                hosted.close();
+            SessionCommand::Close { by } => {
+                hosted.close_by(by);
                 run::stop(&mut self.state);
                 self.shut_down(0, Some(SHUTDOWN_LIMIT));
             }

@@ -2,10 +2,10 @@
 //! does not hold back the records of another.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use super::Unsent;
 
@@ -13,20 +13,11 @@ use super::Unsent;
 pub struct Chunk {
     bytes: Vec<u8>,
     unsent: Unsent,
-    /// Set while the chunk is being written.
-    in_flight: Option<Arc<InFlight>>,
-}
-
-/// The chunks that were taken from a queue and are not written yet.
-#[derive(Default)]
-struct InFlight {
-    count: AtomicUsize,
-    changed: Notify,
 }
 
 impl Chunk {
     pub(super) fn new(bytes: Vec<u8>, unsent: Unsent) -> Chunk {
-        Chunk { bytes, unsent, in_flight: None }
+        Chunk { bytes, unsent }
     }
 
     /// One or more lines of JSON, each with its LF.
@@ -42,19 +33,21 @@ impl Drop for Chunk {
     /// What is dropped unwritten does not wait any more, either.
     fn drop(&mut self) {
         self.unsent.wrote(self.bytes.len());
-        if let Some(in_flight) = &self.in_flight {
-            in_flight.count.fetch_sub(1, Ordering::AcqRel);
-            in_flight.changed.notify_waiters();
-        }
     }
 }
+
+/// With more than this unwritten, the client's lines wait.
+const QUEUE_MAX_BYTES: usize = 64 << 20;
 
 /// What waits to be written to one client.
 #[derive(Default)]
 pub struct OutputQueue {
     state: Mutex<Lanes>,
     changed: Notify,
-    in_flight: Arc<InFlight>,
+    /// Notified when there is room again.
+    drained: Notify,
+    /// Dropped with the queue, which tells the server that the client has got everything.
+    _open: Option<mpsc::Sender<Infallible>>,
 }
 
 /// Chunks by session. A session without chunks has no lane.
@@ -64,6 +57,7 @@ struct Lanes {
     /// The lanes with chunks, in the order of their turns.
     turns: VecDeque<u64>,
     last_lane: u64,
+    bytes: usize,
     /// No more chunks are added.
     is_finished: bool,
     /// Nothing is written any more; chunks are dropped.
@@ -71,7 +65,11 @@ struct Lanes {
 }
 
 impl OutputQueue {
-    pub(crate) fn new_lane(&self) -> u64 {
+    pub(crate) fn new(open: Option<mpsc::Sender<Infallible>>) -> OutputQueue {
+        OutputQueue { _open: open, ..OutputQueue::default() }
+    }
+
+    pub(super) fn new_lane(&self) -> u64 {
         let mut lanes = self.lock();
         lanes.last_lane += 1;
         lanes.last_lane
@@ -82,6 +80,7 @@ impl OutputQueue {
         if lanes.is_closed {
             return;
         }
+        lanes.bytes += chunk.bytes.len();
         let chunks = lanes.lanes.entry(lane).or_default();
         chunks.push_back(chunk);
         if chunks.len() == 1 {
@@ -96,9 +95,10 @@ impl OutputQueue {
         loop {
             {
                 let mut lanes = self.lock();
-                if let Some(mut chunk) = lanes.take_turn() {
-                    self.in_flight.count.fetch_add(1, Ordering::AcqRel);
-                    chunk.in_flight = Some(self.in_flight.clone());
+                if let Some(chunk) = lanes.take_turn() {
+                    if lanes.has_room() {
+                        self.drained.notify_one();
+                    }
                     return Some(chunk);
                 }
                 if lanes.is_finished || lanes.is_closed {
@@ -109,15 +109,10 @@ impl OutputQueue {
         }
     }
 
-    /// Waits until all that was added has been written, or dropped.
-    pub(crate) async fn written(&self) {
-        loop {
-            let changed = self.in_flight.changed.notified();
-            let is_empty = self.lock().turns.is_empty();
-            if is_empty && self.in_flight.count.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            changed.await;
+    /// Waits while so much waits for the client that its lines should not add to it.
+    pub(crate) async fn has_room(&self) {
+        while !self.lock().has_room() {
+            self.drained.notified().await;
         }
     }
 
@@ -133,9 +128,10 @@ impl OutputQueue {
         lanes.is_closed = true;
         lanes.lanes.clear();
         lanes.turns.clear();
+        lanes.bytes = 0;
         drop(lanes);
+        self.drained.notify_one();
         self.changed.notify_one();
-        self.in_flight.changed.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Lanes> {
@@ -153,12 +149,19 @@ impl Lanes {
         } else {
             self.turns.push_back(lane);
         }
+        self.bytes -= chunk.as_ref().map_or(0, |chunk| chunk.bytes.len());
         chunk
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes <= QUEUE_MAX_BYTES
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::Pipe;
     use super::*;
 
@@ -172,8 +175,8 @@ mod tests {
     #[tokio::test]
     async fn sessions_take_turns() {
         let queue = Arc::new(OutputQueue::default());
-        let (a, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
-        let (b, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
+        let (a, _) = Pipe::into_queue(queue.clone());
+        let (b, _) = Pipe::into_queue(queue.clone());
         for text in ["a1", "a2", "a3"] {
             a.send(text.into());
         }
@@ -188,21 +191,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunk_in_flight_is_not_written() {
-        let queue = Arc::new(OutputQueue::default());
-        let (pipe, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
-        pipe.send("text".into());
-        let chunk = queue.next().await.unwrap();
-        let mut written = Box::pin(queue.written());
-        assert!(futures_util::FutureExt::now_or_never(&mut written).is_none());
-        chunk.written();
-        written.await;
-    }
-
-    #[tokio::test]
     async fn closed_queue_keeps_nothing() {
         let queue = Arc::new(OutputQueue::default());
-        let (pipe, _) = Pipe::into_lane(queue.clone(), queue.new_lane());
+        let (pipe, _) = Pipe::into_queue(queue.clone());
         pipe.send("lost".into());
         queue.close();
         pipe.send("lost, too".into());

@@ -1,11 +1,13 @@
 //! A client of many sessions: its commands to the server, and its lines on their way to sessions.
 
-mod responses;
+mod refusals;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_protocol::{
     Attach, AttachMode, ClosedReason, Command, ErrorCode, Label, OpenSession, OpenSessionSummary,
@@ -20,10 +22,10 @@ use super::lines::{
     success_without_data,
 };
 use super::session_task::{LoadError, NewSession};
-use super::{Reservation, Shared, observe_opening};
+use super::{Reservation, ServerPhase, Shared, observe_opening};
 use crate::connection::{
-    Channels, ClientInput, ClientLink, Connection, ConnectionEnded, Membership, WireFormat,
-    line_bytes,
+    Channels, ClientIdentity, ClientInput, ClientLink, Connection, ConnectionEnded, Membership,
+    WireFormat, line_bytes,
 };
 use crate::handlers::hello::{capabilities, chosen, hello_data};
 use crate::handlers::session::{cursor, listing};
@@ -55,16 +57,17 @@ pub(super) async fn run(
     shared.clients.fetch_add(1, Ordering::Relaxed);
     let (ended, mut endings) = mpsc::unbounded_channel();
     let (done, mut finished) = mpsc::unbounded_channel();
-    let mut stopping = shared.stopping.subscribe();
+    let mut phase = shared.phase.subscribe();
     let format = WireFormat::new(shared.config.level);
     let mut client = Client {
-        output: Output::new(queue.clone()),
+        output: Output(Pipe::into_queue(queue.clone()).0),
         shared: shared.clone(),
         queue: queue.clone(),
         format,
         wants_sequence: false,
         attachments: HashMap::new(),
         last_attachment: 0,
+        leaving: Vec::new(),
         dedicated: None,
         opening: 0,
         ended,
@@ -75,8 +78,13 @@ pub(super) async fn run(
             biased;
             Some(end) = endings.recv() => client.connection_ended(&end),
             Some(finished) = finished.recv() => client.finished(finished),
-            Ok(()) = stopping.changed() => client.server_stops(*stopping.borrow_and_update()),
-            input = inputs.recv() => match input {
+            Ok(()) = phase.changed() => match *phase.borrow_and_update() {
+                ServerPhase::Serving => {}
+                ServerPhase::Stopping(within) => client.server_stops(within),
+                ServerPhase::Disconnecting => break,
+            },
+            // A client that does not read is not listened to.
+            input = async { queue.has_room().await; inputs.recv().await } => match input {
                 Some(ClientInput::Lines(lines)) => client.lines(lines).await,
                 Some(ClientInput::EndOfInput) | None => break,
                 Some(_) => {}
@@ -86,15 +94,16 @@ pub(super) async fn run(
     shared.clients.fetch_sub(1, Ordering::Relaxed);
     if client.dedicated.is_none() && when_gone == WhenGone::Detach {
         client.detach_all();
-    }
-    // The sessions that end with this client write their last records before its output ends.
-    client.end_all();
-    while client.opening > 0 || !client.attachments.is_empty() {
-        tokio::select! {
-            Some(end) = endings.recv() => client.connection_ended(&end),
-            Some(finished) = finished.recv() => {
-                client.finished(finished);
-                client.end_all();
+    } else {
+        // The sessions that end with this client write their last records before its output ends.
+        client.end_all();
+        while client.opening > 0 || !client.attachments.is_empty() {
+            tokio::select! {
+                Some(end) = endings.recv() => client.connection_ended(&end),
+                Some(finished) = finished.recv() => {
+                    client.finished(finished);
+                    client.end_all();
+                }
             }
         }
     }
@@ -111,10 +120,12 @@ struct Client {
     wants_sequence: bool,
     attachments: HashMap<Arc<str>, Attachment>,
     last_attachment: u64,
+    /// Attachments that the client has ended, until their sessions have dropped them.
+    leaving: Vec<Leaving>,
+    /// How many sessions are being opened.
+    opening: usize,
     /// The only session of this connection.
     dedicated: Option<Arc<str>>,
-    /// Sessions that are being opened.
-    opening: usize,
     ended: mpsc::UnboundedSender<ConnectionEnded>,
     done: mpsc::UnboundedSender<Finished>,
 }
@@ -123,22 +134,27 @@ struct Client {
 struct Attachment {
     number: u64,
     mode: AttachMode,
-    /// The session's place in the output.
-    lane: u64,
     lines: mpsc::Sender<ClientInput>,
     control: mpsc::Sender<ClientInput>,
     /// The bytes of lines that the session has not read yet.
     unread: Arc<AtomicUsize>,
     /// The session was told that the input has ended.
     is_ending: bool,
+    /// Where the session's records go, for a response behind them.
+    records: Pipe,
+}
+
+/// The `detach` of an attachment, which is answered behind the last record.
+struct Leaving {
+    attachment: u64,
+    label: Label,
+    records: Pipe,
 }
 
 /// Work beside the client's task has finished.
 enum Finished {
     /// The line is the response to a command.
     Line(String),
-    /// The same, behind the last records of a session.
-    LineBehind(u64, String),
     /// A session has its files.
     Loaded(Box<Opening>),
 }
@@ -219,8 +235,7 @@ impl Client {
             return None;
         };
         if attachment.mode == AttachMode::Watch && !changes_nothing(&command) {
-            let error = WATCHING.to_owned();
-            self.refuse_with(id.as_deref(), &command, ErrorCode::Watching, error);
+            self.refuse_watching(id.as_deref(), &command);
             return None;
         }
         Some(handle.clone())
@@ -291,7 +306,7 @@ impl Client {
         let is_dedicated = request.dedicated;
         let since = Instant::now();
         let load = async move {
-            let loaded = shared.load(request).await.map(|session| (reservation, session));
+            let loaded = shared.load_new(request).await.map(|session| (reservation, session));
             Opening { label, is_dedicated, since, loaded }
         };
         if is_dedicated {
@@ -309,7 +324,6 @@ impl Client {
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Line(line) => self.output.line(&line),
-            Finished::LineBehind(lane, line) => self.output.line_in(lane, &line),
             Finished::Loaded(opening) => {
                 self.opening -= 1;
                 self.opened(*opening);
@@ -359,8 +373,8 @@ impl Client {
         let number = self.last_attachment;
         let (lines, lines_receiver) = mpsc::channel(WAITING_READS);
         let (control, control_receiver) = mpsc::channel(1);
-        let lane = self.queue.new_lane();
-        let (pipe, caught_up) = Pipe::into_lane(self.queue.clone(), lane);
+        let (pipe, caught_up) = Pipe::into_queue(self.queue.clone());
+        let records = pipe.clone();
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
         let unread = Arc::new(AtomicUsize::new(0));
@@ -380,7 +394,7 @@ impl Client {
             }
         });
         let request = AttachRequest { connection, mode, resume, label, attached };
-        (request, Attachment { number, mode, lane, lines, control, unread, is_ending: false })
+        (request, Attachment { number, mode, lines, control, unread, is_ending: false, records })
     }
 
     fn attach(&mut self, id: Option<Box<RawValue>>, request: Attach) {
@@ -406,8 +420,9 @@ impl Client {
         let Some(attachment) = self.attachments.remove(handle) else {
             return self.refuse_unknown(&label, handle);
         };
+        let Attachment { number, ref records, .. } = attachment;
+        self.leaving.push(Leaving { attachment: number, label, records: records.clone() });
         attachment.leave();
-        self.output.line(&success_without_data(&label));
     }
 
     /// The response comes when the session has ended, behind its last records.
@@ -418,23 +433,16 @@ impl Client {
         };
         let attachment = self.attachments.get(handle);
         if attachment.is_some_and(|attachment| attachment.mode == AttachMode::Watch) {
-            let error = WATCHING.to_owned();
-            return self.refuse_with(id.as_deref(), label.command, ErrorCode::Watching, error);
+            return self.refuse_watching(label.id.as_deref(), label.command);
         }
-        let done = self.done.clone();
-        let lane = self.attachments.get(handle).map(|attachment| attachment.lane);
+        let records = attachment.map_or(&self.output.0, |attachment| &attachment.records).clone();
         let closed = entry.commands.clone();
-        // A session that has just ended needs no command.
-        entry.commands.send(SessionCommand::Close).ok();
+        let by = ClientIdentity(self.ended.clone());
+        // A session that has just ended is closed.
+        entry.commands.send(SessionCommand::Close { by }).ok();
         tokio::spawn(async move {
             closed.closed().await;
-            let line = success_without_data(&label);
-            let response = match lane {
-                Some(lane) => Finished::LineBehind(lane, line),
-                None => Finished::Line(line),
-            };
-            // A client that is gone needs no response.
-            done.send(response).ok();
+            records.send_line(&success_without_data(&label));
         });
     }
 
@@ -495,17 +503,13 @@ impl Client {
         }
     }
 
-    fn refuse_line(&mut self, line: Line, code: ErrorCode, error: &str) {
-        let Some(Request { id, command, .. }) = Request::read(line) else { return };
-        let name = match &command {
-            Ok(command) => command.name().to_owned(),
-            Err(refusal) => refusal.command.clone(),
-        };
-        self.refuse_with(id.as_deref(), &name, code, error.to_owned());
-    }
-
     /// A session has dropped the connection.
     fn connection_ended(&mut self, end: &ConnectionEnded) {
+        let leaving = self.leaving.iter().position(|one| one.attachment == end.attachment);
+        if let Some(Leaving { label, records, .. }) = leaving.map(|at| self.leaving.remove(at)) {
+            records.send_line(&success_without_data(&label));
+            return;
+        }
         let is_it =
             |(_, attachment): &(&Arc<str>, &Attachment)| attachment.number == end.attachment;
         let Some(handle) = self.attachments.iter().find(is_it).map(|(handle, _)| handle.clone())
@@ -524,8 +528,8 @@ impl Client {
         }
     }
 
-    fn server_stops(&mut self, within: Option<std::time::Duration>) {
-        if let (Some(within), None) = (within, &self.dedicated) {
+    fn server_stops(&mut self, within: Duration) {
+        if self.dedicated.is_none() {
             self.output.line(&json(&ServerRecord::ServerStopping { seconds: within.as_secs() }));
         }
     }
@@ -544,6 +548,10 @@ impl Client {
             attachment.send(ClientInput::EndOfInput);
         }
     }
+
+    fn respond(&mut self, id: Option<&RawValue>, command: &str, data: &impl Serialize) {
+        self.output.line(&success(id, command, data));
+    }
 }
 
 impl Attachment {
@@ -561,29 +569,13 @@ impl Attachment {
 }
 
 /// Lines of the server itself.
-struct Output {
-    queue: Arc<OutputQueue>,
-    own: Pipe,
-}
+struct Output(Pipe);
 
 impl Output {
-    fn new(queue: Arc<OutputQueue>) -> Output {
-        let lane = queue.new_lane();
-        Output { own: Pipe::into_lane(queue.clone(), lane).0, queue }
-    }
-
     fn line(&self, line: &str) {
-        self.own.send_line(line);
-    }
-
-    /// Writes a line behind what waits in a session's lane.
-    fn line_in(&self, lane: u64, line: &str) {
-        let (pipe, _) = Pipe::into_lane(self.queue.clone(), lane);
-        pipe.send_line(line);
+        self.0.send_line(line);
     }
 }
 
-const WATCHING: &str =
-    "This client watches the session. Attach with the mode `control` to change something";
 const BUSY: &str =
     "Too many commands wait for this session. Send this one again when some are answered";

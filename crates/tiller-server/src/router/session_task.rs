@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tiller_protocol::{ClosedReason, OpenSession};
+use tiller_protocol::{ClosedReason, ErrorCode, Level, OpenSession, Refusal, RefusalKind, Request};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{Entry, OpenError, Shared};
@@ -10,16 +10,40 @@ use crate::config::ServerConfig;
 use crate::connection::ClientInput;
 use crate::connections::Connections;
 use crate::hosted::{AttachRequest, Hosted, HostedEnd, SessionCommand};
+use crate::outbox::Outbox;
 use crate::server::{Wake, serve_hosted};
 use crate::session_observer::SessionObserver;
 
 /// A session that is about to be served.
 pub(super) struct NewSession {
     pub(super) config: ServerConfig,
+    /// The tools that the client has asked for.
+    pub(super) tools: Option<Vec<String>>,
     pub(super) extensions: OwnedSemaphorePermit,
 }
 
 impl Shared {
+    /// The same for a client. A session that is open here, awake or asleep, is not opened again.
+    pub(super) async fn load_new(
+        self: &Arc<Self>,
+        request: OpenSession,
+    ) -> Result<NewSession, LoadError> {
+        let shared = self.clone();
+        let wanted = request.clone();
+        let open = tokio::task::spawn_blocking(move || {
+            let file = shared.opener.stored_file(&wanted)?;
+            shared.with_file(&file).map(|handle| (file, handle))
+        });
+        if let Ok(Some((file, handle))) = open.await {
+            let error = format!(
+                "Session {} is open in this server already, as {handle}: attach to it",
+                file.display()
+            );
+            return Err(LoadError::Refused(OpenError { error, in_use: Some(file) }));
+        }
+        self.load(request).await
+    }
+
     /// Reads what a session starts with, and reserves its extensions.
     pub(super) async fn load(
         self: &Arc<Self>,
@@ -29,13 +53,14 @@ impl Shared {
         let _turn =
             self.opening.acquire().await.map_err(|err| LoadError::other(err.to_string()))?;
         let opener = self.opener.clone();
+        let tools = request.tools.clone();
         let opened = tokio::task::spawn_blocking(move || opener.open(&request)).await;
         let config = opened
             .map_err(|crash| LoadError::other(format!("internal error: {crash}")))?
             .map_err(LoadError::Refused)?;
         let count = config.extension_plan.count();
         match self.extensions.clone().try_acquire_many_owned(count as u32) {
-            Ok(extensions) => Ok(NewSession { config, extensions }),
+            Ok(extensions) => Ok(NewSession { config, tools, extensions }),
             Err(_) => Err(LoadError::TooManyExtensions { count, max: self.config.max_extensions }),
         }
     }
@@ -60,6 +85,8 @@ impl Shared {
             handle: handle.clone(),
             connections: Connections::shared(level, observer),
             hosted: Box::new(hosted),
+            tools: session.tools.clone(),
+            level,
         };
         let shared = self.clone();
         let own_handle = handle.clone();
@@ -68,8 +95,7 @@ impl Shared {
             // The panic of a session has dropped its connections, which tells its clients.
             if task.await.is_err() {
                 shared.metrics.session_crashed();
-                shared.hide(&own_handle);
-                shared.forget();
+                drop(shared.remove(&own_handle));
             }
         });
         Ok(handle)
@@ -103,25 +129,25 @@ struct SessionTask {
     handle: Arc<str>,
     connections: Connections,
     hosted: Box<Hosted>,
+    /// What the session was opened with, and its file does not have.
+    tools: Option<Vec<String>>,
+    level: Level,
 }
 
 impl SessionTask {
     async fn run(mut self, first: NewSession, mut wake: Wake) {
         let mut session = first;
         loop {
-            let NewSession { config, extensions } = session;
+            let NewSession { config, extensions, .. } = session;
             let limits = config.limits.clone();
             self.hosted.begin(limits, config.extension_plan.count() > 0);
             let end = serve_hosted(config, self.connections, self.hosted, wake).await;
             drop(extensions);
             match end {
                 HostedEnd::Ended { reason, connections, hosted } => {
-                    self.shared.hide(&self.handle);
+                    let _ending = self.shared.remove(&self.handle);
                     let line = Hosted::closed_line(&self.handle, reason, None);
-                    connections.close(Some(&line));
-                    // A client that closes the session waits for this.
-                    drop(hosted);
-                    return self.shared.forget();
+                    return connections.close(Some(&line), hosted.closer());
                 }
                 HostedEnd::Asleep { connections, hosted } => {
                     (self.connections, self.hosted) = (connections, hosted);
@@ -133,18 +159,19 @@ impl SessionTask {
                         (session, wake) = (loaded, input);
                         continue;
                     }
-                    Err(why) => Err(why),
+                    Err(why) => {
+                        self.refuse(input, &why);
+                        Err(why)
+                    }
                 },
                 Sleep::Ended(reason) => Ok(reason),
             };
-            self.shared.hide(&self.handle);
+            let _ending = self.shared.remove(&self.handle);
             let line = match &reason {
                 Ok(reason) => Hosted::closed_line(&self.handle, *reason, None),
                 Err(why) => Hosted::closed_line(&self.handle, ClosedReason::Crashed, Some(why)),
             };
-            self.connections.close(Some(&line));
-            drop(self.hosted);
-            return self.shared.forget();
+            return self.connections.close(Some(&line), self.hosted.closer());
         }
     }
 
@@ -156,9 +183,16 @@ impl SessionTask {
                 command = self.hosted.command() => Wake::Command(command),
             };
             match wake {
-                Wake::Client(client, ClientInput::Detached) => self.connections.remove(client),
+                Wake::Client(client, ClientInput::Detached) => {
+                    self.connections.remove(client);
+                    self.hosted.set_clients(self.connections.count());
+                }
                 Wake::Client(_, ClientInput::EndOfInput)
-                | Wake::Command(SessionCommand::Close | SessionCommand::EndOfInput) => {
+                | Wake::Command(SessionCommand::EndOfInput) => {
+                    return Sleep::Ended(ClosedReason::Closed);
+                }
+                Wake::Command(SessionCommand::Close { by }) => {
+                    self.hosted.close_by(by);
                     return Sleep::Ended(ClosedReason::Closed);
                 }
                 Wake::Command(SessionCommand::Stop { .. }) => {
@@ -171,9 +205,29 @@ impl SessionTask {
 
     /// Reads the session from its file again.
     async fn reload(&self) -> Result<NewSession, String> {
-        let session_path = self.hosted.file();
-        let request = OpenSession { session_path, ..OpenSession::default() };
-        self.shared.load(request).await.map_err(|why| why.text())
+        let (session_path, cwd) = self.hosted.place();
+        let tools = self.tools.clone();
+        let request = OpenSession { session_path, cwd: Some(cwd), tools, ..OpenSession::default() };
+        let session = self.shared.load(request).await.map_err(|why| why.text())?;
+        let config = ServerConfig { level: self.level, ..session.config };
+        Ok(NewSession { config, ..session })
+    }
+
+    /// Answers the commands that should have woken the session. A client that was about to attach
+    /// is answered when its request is dropped.
+    fn refuse(&mut self, wake: Wake, why: &str) {
+        let Wake::Client(client, ClientInput::Lines(lines)) = wake else { return };
+        let mut outbox = Outbox::default();
+        for Request { id, command, .. } in lines.into_iter().filter_map(Request::read) {
+            let command = match command {
+                Ok(command) => command.name().to_owned(),
+                Err(refusal) => refusal.command,
+            };
+            let kind = RefusalKind::Refused;
+            let code = Some(ErrorCode::CannotOpen);
+            outbox.refuse(client, id, Refusal { command, kind, error: why.to_owned(), code });
+        }
+        self.connections.write(&mut outbox);
     }
 }
 

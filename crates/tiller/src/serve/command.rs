@@ -122,6 +122,9 @@ impl ServeCommand {
     }
 }
 
+/// How long clients have to read their last records.
+const DISCONNECT_LIMIT: Duration = Duration::from_secs(2);
+
 async fn serve(
     router: Router,
     http: Arc<HttpServer>,
@@ -148,6 +151,7 @@ async fn serve(
             router.end(RouterEnd::Stop { within: Duration::ZERO }).await;
         }
     }
+    router.disconnect_clients(DISCONNECT_LIMIT).await;
     for task in tasks {
         task.abort();
         // Its socket file is removed when the task has ended.

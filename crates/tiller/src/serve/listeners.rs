@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +26,18 @@ pub(crate) enum Listener {
 }
 
 /// The file of a Unix socket, which is removed with it.
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// The device and the number of the file.
+    identity: (u64, u64),
+}
 
 impl Drop for SocketFile {
+    /// Another program may have removed the file, or put its own in its place.
     fn drop(&mut self) {
-        // Another program may have removed it.
-        std::fs::remove_file(&self.0).ok();
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            std::fs::remove_file(&self.path).ok();
+        }
     }
 }
 
@@ -45,7 +51,8 @@ impl Listener {
                     std::fs::create_dir_all(folder).map_err(cannot)?;
                 }
                 let listener = bind_private(path).map_err(cannot)?;
-                Ok(Listener::Unix(listener, SocketFile(path.clone())))
+                let identity = identity(path).map_err(cannot)?;
+                Ok(Listener::Unix(listener, SocketFile { path: path.clone(), identity }))
             }
             Address::WebSocket(address) => {
                 Ok(Listener::Tcp(TcpListener::bind(address).await.map_err(cannot)?))
@@ -56,7 +63,7 @@ impl Listener {
     /// The address with the port that was chosen.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match self {
-            Listener::Unix(_, SocketFile(path)) => Ok(Address::Unix(path.clone())),
+            Listener::Unix(_, SocketFile { path, .. }) => Ok(Address::Unix(path.clone())),
             Listener::Tcp(listener) => Ok(Address::WebSocket(listener.local_addr()?)),
         }
     }
@@ -95,6 +102,11 @@ fn is_own_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == Uid::effective().as_raw())
 }
 
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
 /// Binds a socket that only its owner can connect to, from its first moment: it is made under
 /// another name and renamed when its mode is set.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
@@ -120,8 +132,10 @@ async fn remove_stale(path: &Path) -> Result<(), String> {
     if !kind.is_socket() {
         return Err(format!("cannot listen on unix:{}: the file exists", path.display()));
     }
-    if UnixStream::connect(path).await.is_ok() {
-        return Err(format!("another server listens on unix:{} already", path.display()));
+    match UnixStream::connect(path).await {
+        Err(err) if err.kind() == ErrorKind::ConnectionRefused => {}
+        // A server that is too busy to accept is there, too.
+        _ => return Err(format!("another server listens on unix:{} already", path.display())),
     }
     std::fs::remove_file(path)
         .map_err(|err| format!("cannot remove the old socket {}: {err}", path.display()))

@@ -91,7 +91,7 @@ impl Opener {
     }
 
     /// The file of the stored session that is asked for.
-    fn stored_file(&self, request: &OpenSession, cwd: &Path) -> Result<Option<PathBuf>, String> {
+    fn find(&self, request: &OpenSession, cwd: &Path) -> Result<Option<PathBuf>, String> {
         match (&request.session_path, &request.session_id) {
             (Some(path), _) => {
                 let path = cwd.join(path);
@@ -109,7 +109,7 @@ impl SessionOpener for Opener {
     fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError> {
         let other = |error| OpenError { error, in_use: None };
         let env = self.env(request).map_err(other)?;
-        let file = self.stored_file(request, &env.cwd).map_err(other)?;
+        let file = self.find(request, &env.cwd).map_err(other)?;
         let request =
             OpenSession { session_path: file.clone(), session_id: None, ..request.clone() };
         let args = self.args(&request).map_err(other)?;
@@ -121,6 +121,12 @@ impl SessionOpener for Opener {
                 Err(OpenError { error: why.message().to_owned(), in_use })
             }
         }
+    }
+
+    fn stored_file(&self, request: &OpenSession) -> Option<PathBuf> {
+        let cwd = request.cwd.as_ref().unwrap_or(&self.env.cwd);
+        // What is wrong with the request is reported when the session is opened.
+        self.find(request, cwd).ok().flatten()
     }
 
     fn store(&self) -> SessionStore {

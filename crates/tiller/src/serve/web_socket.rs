@@ -21,6 +21,9 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 /// for as long again.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
+/// How long a client that closes may take to read the reply.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
 /// Serves a client until it or its sessions are gone. The handshake has been made.
 pub async fn serve_web_socket(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -87,7 +90,12 @@ async fn read_messages<S: AsyncRead + AsyncWrite + Unpin>(
                 control.send(Control::Close(CloseCode::Size, reason)).await.ok();
                 break;
             }
-            Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+            Some(Ok(Message::Close(_))) => {
+                // The next read writes the reply. A client that does not read it is given up.
+                tokio::time::timeout(CLOSE_LIMIT, read.next()).await.ok();
+                break;
+            }
+            Some(Err(_)) | None => break,
         }
     }
     inputs.send(ClientInput::EndOfInput).await;

@@ -2,6 +2,7 @@
 //! sessions. The conversation is the same; only `sessionId` is added to each line and taken away
 //! again here.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use futures_util::{SinkExt, StreamExt};
@@ -77,6 +78,10 @@ impl SessionOpener for OneSession {
     fn open(&self, _: &OpenSession) -> Result<ServerConfig, OpenError> {
         let config = self.config.lock().unwrap().take();
         config.ok_or_else(|| OpenError { error: "opened twice".to_owned(), in_use: None })
+    }
+
+    fn stored_file(&self, _: &OpenSession) -> Option<PathBuf> {
+        None
     }
 
     fn store(&self) -> SessionStore {

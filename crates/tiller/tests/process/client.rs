@@ -90,17 +90,17 @@ pub struct Client {
 }
 
 /// How many of the last records a failure prints, and how much of each.
-const LAST_RECORDS: usize = 10;
-const RECORD_MAX_CHARS: usize = 400;
+pub const LAST_RECORDS: usize = 10;
+pub const RECORD_MAX_CHARS: usize = 400;
 /// How many of the last lines of stderr it prints.
 const LAST_LINES: usize = 40;
 
 /// The last lines of stderr, read by a thread so that the pipe does not fill.
 #[derive(Clone, Default)]
-struct Tail(Arc<Mutex<VecDeque<String>>>);
+pub struct Tail(Arc<Mutex<VecDeque<String>>>);
 
 impl Tail {
-    fn read(&self, stderr: ChildStderr) {
+    pub fn read(&self, stderr: ChildStderr) {
         let tail = self.clone();
         thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
@@ -109,9 +109,15 @@ impl Tail {
             }
         });
     }
+
+    /// The lines, indented for the message of a failing test.
+    pub fn text(&self) -> String {
+        let lines = self.0.lock().unwrap();
+        lines.iter().map(|line| format!("  {line}\n")).collect()
+    }
 }
 
-fn push(last: &mut VecDeque<String>, line: String, max: usize) {
+pub fn push(last: &mut VecDeque<String>, line: String, max: usize) {
     last.push_back(line);
     if last.len() > max {
         last.pop_front();
@@ -196,9 +202,7 @@ impl Client {
     /// Fails the test with what it waited for and what had arrived.
     fn fail(&self, what: &str, awaited: &str) -> ! {
         let last: Vec<String> = self.last.iter().map(|line| format!("  {line}\n")).collect();
-        let stderr = self.stderr.0.lock().unwrap();
-        let stderr: Vec<String> = stderr.iter().map(|line| format!("  {line}\n")).collect();
-        let (last, stderr) = (last.concat(), stderr.concat());
+        let (last, stderr) = (last.concat(), self.stderr.text());
         panic!("{what}; awaited: {awaited}\nlast records:\n{last}stderr:\n{stderr}");
     }
 
@@ -248,6 +252,10 @@ impl Client {
         }
         let code = self.exit_code();
         (records, code)
+    }
+
+    pub fn stderr_text(&self) -> String {
+        self.stderr.text()
     }
 
     pub fn exit_code(&mut self) -> Option<i32> {

@@ -40,6 +40,7 @@ mod plain;
 mod proxies;
 mod rules;
 mod secure;
+mod serve;
 mod session_links;
 mod sessions;
 mod starting;

@@ -1,17 +1,22 @@
-//! The responses of the server itself to a client.
+//! The commands that the server refuses, and its reasons.
 
-use serde::Serialize;
 use serde_json::value::RawValue;
-use tiller_protocol::{ErrorCode, InUseData, Label, Refusal, RefusalKind, Response};
+use tiller_protocol::{ErrorCode, InUseData, Label, Refusal, RefusalKind, Request, Response};
 
+use super::super::NoRoom;
+use super::super::lines::{json, raw, refusal_line};
+use super::super::session_task::LoadError;
 use super::Client;
-use crate::router::NoRoom;
-use crate::router::lines::{json, raw, refusal_line, success};
-use crate::router::session_task::LoadError;
+use crate::lines::Line;
 
 impl Client {
-    pub(super) fn respond(&mut self, id: Option<&RawValue>, command: &str, data: &impl Serialize) {
-        self.output.line(&success(id, command, data));
+    pub(super) fn refuse_line(&mut self, line: Line, code: ErrorCode, error: &str) {
+        let Some(Request { id, command, .. }) = Request::read(line) else { return };
+        let name = match &command {
+            Ok(command) => command.name().to_owned(),
+            Err(refusal) => refusal.command.clone(),
+        };
+        self.refuse_with(id.as_deref(), &name, code, error.to_owned());
     }
 
     pub(super) fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
@@ -32,6 +37,12 @@ impl Client {
             code: Some(code),
         };
         self.refuse(id, &refusal);
+    }
+
+    pub(super) fn refuse_watching(&mut self, id: Option<&RawValue>, command: &str) {
+        let error = "This client watches the session. Attach with the mode `control` to change \
+                     something";
+        self.refuse_with(id, command, ErrorCode::Watching, error.to_owned());
     }
 
     pub(super) fn refuse_unknown(&mut self, label: &Label, handle: &str) {

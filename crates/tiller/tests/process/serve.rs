@@ -1,0 +1,19 @@
+//! `tiller serve` as its clients see it: each claim of docs/serve.md, through the real program.
+
+mod client;
+mod server;
+
+mod access;
+mod attach;
+mod broken_clients;
+mod connect;
+mod containment;
+mod flood_of_connections;
+mod killed;
+mod life;
+mod open_errors;
+mod replay;
+mod sessions;
+mod shared;
+mod stdio;
+mod stopping;
