@@ -73,3 +73,40 @@ fn session_whose_client_does_not_read_can_be_joined_and_closed() {
     client.ask(json!({"type": "close_session", "sessionId": handle}));
     server.stop();
 }
+
+/// Commands wait for a session that is held back by its client. More than 16 MiB are refused.
+#[test]
+fn too_many_commands_that_wait_are_refused() {
+    let server = ServeProcess::script("say Hello.", &[]);
+    let mut silent = server.connect();
+    silent.say(&json!({"id": "o", "type": "open_session", "inMemory": true}));
+    let session = || {
+        let listed = server.connect().ask(json!({"type": "list_open_sessions"}));
+        listed["sessions"][0].clone()
+    };
+    wait_until("the session is open", || session()["sessionId"].is_string());
+    let handle = session()["sessionId"].as_str().unwrap().to_owned();
+    // Two records carry it, and the run waits until they are read.
+    let large = "x".repeat(12 << 20);
+    silent.say(&json!({"type": "prompt", "message": large, "sessionId": handle}));
+    wait_until("the message is there", || session()["messageCount"] == 1);
+    let padding = "x".repeat(8 << 10);
+    let count = 3000;
+    for id in 0..count {
+        silent.say(&json!({"id": id, "type": "get_state", "pad": padding, "sessionId": handle}));
+    }
+    let mut codes = Vec::new();
+    let mut answered = std::collections::HashSet::new();
+    while answered.len() < count {
+        let response = silent.take(|record| record["id"].is_u64());
+        answered.insert(response["id"].as_u64().unwrap());
+        codes.push(response["code"].as_str().unwrap_or_default().to_owned());
+    }
+    let refused = codes.iter().filter(|code| *code == "session_busy").count();
+    let handled = codes.iter().filter(|code| code.is_empty()).count();
+    assert!(refused > 0 && handled > 1000, "{refused} refused, {handled} handled");
+    assert_eq!(refused + handled, count);
+    silent.ask(json!({"type": "get_state", "sessionId": handle}));
+    silent.cut();
+    wait_until("no client is attached", || session()["clients"] == 0);
+}
