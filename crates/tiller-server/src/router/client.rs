@@ -33,6 +33,8 @@ use crate::hosted::{AttachRequest, Hosted, SessionCommand};
 use crate::lines::Line;
 use crate::out::{OutputQueue, Pipe};
 
+/// How long the sessions of a client that is gone may take to answer its last commands.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 /// How many bytes of lines may wait for one session.
 const WAITING_MAX_BYTES: usize = 16 << 20;
 /// In how many reads they may have come.
@@ -92,20 +94,25 @@ pub(super) async fn run(
         }
     }
     shared.clients.fetch_sub(1, Ordering::Relaxed);
-    if client.dedicated.is_none() && when_gone == WhenGone::Detach {
-        client.detach_all();
-    } else {
-        // The sessions that end with this client write their last records before its output ends.
-        client.end_all();
+    let when_gone = if client.dedicated.is_some() { WhenGone::End } else { when_gone };
+    // The commands before the end of the input are answered, and sessions that end with the client
+    // write their last records, before the output ends.
+    let rest = async {
+        client.leave(when_gone);
         while client.opening > 0 || !client.attachments.is_empty() {
             tokio::select! {
                 Some(end) = endings.recv() => client.connection_ended(&end),
                 Some(finished) = finished.recv() => {
                     client.finished(finished);
-                    client.end_all();
+                    client.leave(when_gone);
                 }
             }
         }
+    };
+    match when_gone {
+        WhenGone::End => rest.await,
+        // A session that hangs is not waited for.
+        WhenGone::Detach => drop(tokio::time::timeout(LEAVE_LIMIT, rest).await),
     }
     drop(client);
     queue.finish();
@@ -175,7 +182,7 @@ impl Client {
         for line in lines {
             let target = match self.dedicated.clone() {
                 Some(_) if is_close(&line) => {
-                    self.end_all();
+                    self.leave(WhenGone::End);
                     None
                 }
                 Some(handle) => Some(handle),
@@ -534,18 +541,14 @@ impl Client {
         }
     }
 
-    /// Leaves all sessions, which go on.
-    fn detach_all(&mut self) {
-        for (_, attachment) in self.attachments.drain() {
-            attachment.leave();
-        }
-    }
-
-    /// Tells all sessions that the input has ended.
-    fn end_all(&mut self) {
+    /// Tells all sessions that the client sends nothing more.
+    fn leave(&mut self, when_gone: WhenGone) {
         for attachment in self.attachments.values_mut().filter(|one| !one.is_ending) {
             attachment.is_ending = true;
-            attachment.send(ClientInput::EndOfInput);
+            attachment.send(match when_gone {
+                WhenGone::Detach => ClientInput::Detached,
+                WhenGone::End => ClientInput::EndOfInput,
+            });
         }
     }
 

@@ -1,5 +1,9 @@
 //! Sessions of one client: open, run beside each other, close.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
 use serde_json::{Value, json};
 
 use super::client::{text_of, types_of};
@@ -45,6 +49,32 @@ fn new_session_has_its_own_folder_model_name_and_tools() {
     let mut stranger = server.connect();
     let data = stranger.ask(json!({"type": "list_open_sessions"}));
     assert!(data["sessions"].as_array().unwrap().iter().all(|one| one["attached"] == false));
+    server.stop();
+}
+
+/// As with `printf … | nc -U`.
+#[test]
+fn client_that_closes_its_side_at_once_gets_its_responses() {
+    let server = ServeProcess::script("say Hello.", &[]);
+    let mut socket = UnixStream::connect(server.socket()).unwrap();
+    let lines = concat!(
+        r#"{"id":"1","type":"open_session"}"#,
+        "\n",
+        r#"{"id":"2","type":"list_open_sessions"}"#
+    );
+    socket.write_all(lines.as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let mut read = String::new();
+    socket.read_to_string(&mut read).unwrap();
+    let records: Vec<Value> =
+        read.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let opened = records.iter().find(|record| record["id"] == "1").unwrap();
+    assert_eq!(opened["success"], true, "{read}");
+    assert!(records.iter().any(|record| record["id"] == "2"), "{read}");
+    // The session goes on without its client.
+    let mut other = server.connect();
+    let attach = json!({"type": "attach", "sessionId": opened["data"]["sessionId"]});
+    assert_eq!(other.request(attach)["success"], true);
     server.stop();
 }
 
