@@ -15,7 +15,8 @@ use crate::session_observer::SessionObserver;
 
 /// A session that is about to be served.
 pub(super) struct NewSession {
-    pub(super) config: ServerConfig,
+    /// In a box, because it is large and passes through several futures.
+    pub(super) config: Box<ServerConfig>,
     pub(super) extensions: OwnedSemaphorePermit,
 }
 
@@ -35,7 +36,7 @@ impl Shared {
             .map_err(LoadError::Refused)?;
         let count = config.extension_plan.count();
         match self.extensions.clone().try_acquire_many_owned(count as u32) {
-            Ok(extensions) => Ok(NewSession { config, extensions }),
+            Ok(extensions) => Ok(NewSession { config: Box::new(config), extensions }),
             Err(_) => Err(LoadError::TooManyExtensions { count, max: self.config.max_extensions }),
         }
     }
