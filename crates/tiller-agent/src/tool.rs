@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ use crate::provider::ToolSpec;
 
 #[derive(Clone)]
 pub struct Tool {
-    pub spec: ToolSpec,
+    /// Sessions with the same tool share it.
+    pub spec: Arc<ToolSpec>,
     /// One line for the system prompt; a tool without one is not mentioned there.
     pub snippet: Option<String>,
     /// Advice for the system prompt that applies while the tool is active.
@@ -41,7 +42,7 @@ pub type ToolResult = Result<ToolOutput, Failure>;
 
 impl Tool {
     /// `run` gets arguments that match the schema.
-    pub fn new<F, Fut>(spec: ToolSpec, run: F) -> Tool
+    pub fn new<F, Fut>(spec: impl Into<Arc<ToolSpec>>, run: F) -> Tool
     where
         F: Fn(Arguments, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ToolResult> + Send + 'static,
@@ -50,7 +51,7 @@ impl Tool {
         let snippet = None;
         let rules = Vec::new();
         Tool {
-            spec,
+            spec: spec.into(),
             snippet,
             guidelines: rules,
             repair: None,
@@ -208,13 +209,13 @@ impl ToolContext {
 #[derive(Clone, Debug, Default)]
 pub struct ToolSet {
     tools: Vec<Tool>,
-    specs: Arc<[ToolSpec]>,
+    /// Made for the first request.
+    specs: OnceLock<Arc<[ToolSpec]>>,
 }
 
 impl ToolSet {
     pub fn new(tools: Vec<Tool>) -> ToolSet {
-        let specs = tools.iter().map(|tool| tool.spec.clone()).collect();
-        ToolSet { tools, specs }
+        ToolSet { tools, specs: OnceLock::new() }
     }
 
     pub fn get(&self, name: &str) -> Option<&Tool> {
@@ -226,6 +227,7 @@ impl ToolSet {
     }
 
     pub fn specs(&self) -> Arc<[ToolSpec]> {
-        self.specs.clone()
+        let specs = || self.tools.iter().map(|tool| (*tool.spec).clone()).collect();
+        self.specs.get_or_init(specs).clone()
     }
 }

@@ -10,11 +10,21 @@ use tiller_agent::model::{Modality, Model, Price, PriceTier, ThinkingLevel};
 
 static PACKED: &str = include_str!("../data/catalogue.txt");
 
+/// The parsed text. All registries of a process share it.
+pub(crate) struct Catalogue(&'static Tables);
+
 #[derive(Default)]
-pub(crate) struct Catalogue {
+struct Tables {
     index: OnceLock<Index>,
     /// Values that models share; parsed with the first model.
     shared: OnceLock<Shared>,
+}
+
+impl Default for Catalogue {
+    fn default() -> Catalogue {
+        static TABLES: Tables = Tables { index: OnceLock::new(), shared: OnceLock::new() };
+        Catalogue(&TABLES)
+    }
 }
 
 /// A provider and the range of its models.
@@ -105,13 +115,19 @@ impl Catalogue {
         }
     }
 
+    /// A catalogue that nothing else has read.
+    #[cfg(test)]
+    pub(crate) fn unread() -> Catalogue {
+        Catalogue(Box::leak(Box::default()))
+    }
+
     #[cfg(test)]
     pub(crate) fn was_read(&self) -> bool {
-        self.shared.get().is_some()
+        self.0.shared.get().is_some()
     }
 
     fn index(&self) -> &Index {
-        self.index.get_or_init(|| {
+        self.0.index.get_or_init(|| {
             let (first, rest) = PACKED.split_once('\n').unwrap_or_default();
             let mut counts: Vec<usize> = fields(first).map(number).map(|n| n as usize).collect();
             let head_bytes = counts.pop().unwrap_or(0);
@@ -132,7 +148,7 @@ impl Catalogue {
     }
 
     fn shared(&self) -> &Shared {
-        self.shared.get_or_init(|| {
+        self.0.shared.get_or_init(|| {
             let Index { rest, counts, .. } = self.index();
             let mut lines = rest.lines();
             let mut list = |at: usize| lines.by_ref().take(counts[at]).collect::<Vec<_>>();

@@ -13,7 +13,6 @@ mod oauth;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,6 +20,7 @@ use serde_json::Value as Json;
 use tiller_agent::message::UnixMs;
 use tiller_agent::{mutex, time};
 
+pub(crate) use auth_file::AuthFile;
 pub(crate) use aws::{Aws, PROVIDER as AMAZON};
 pub(crate) use config_value::ConfigValue;
 pub(crate) use environment::{default_variable, default_variables, key_names};
@@ -28,8 +28,9 @@ pub use json_file::change as change_json;
 pub use json_file::{remove, set};
 pub use oauth::{SignIn, SignedIn};
 
+use crate::config_files::ConfigFiles;
 use crate::models::hints::SIGN_IN_AGAIN;
-use auth_file::{AuthEntry, AuthFile};
+use auth_file::AuthEntry;
 use oauth::OauthRefresh;
 
 /// Everything that can authenticate requests.
@@ -83,17 +84,17 @@ pub(crate) enum Key {
 }
 
 impl Credentials {
-    /// Reads `auth.json`. Its problems become diagnostics.
+    /// The keys of `auth.json` and of these environment variables. Problems in the file become
+    /// diagnostics.
     pub fn load(
-        auth_path: &Path,
-        environment: &HashMap<String, String>,
+        files: &ConfigFiles,
+        variables: Arc<HashMap<String, String>>,
         diagnostics: &mut Vec<String>,
     ) -> Credentials {
-        let auth_file = AuthFile::at(auth_path);
-        diagnostics.extend_from_slice(auth_file.problems());
-        let variables = Arc::new(environment.clone());
+        let auth_file = files.auth();
+        diagnostics.extend_from_slice(lock(&auth_file).problems());
         Credentials {
-            auth_file: Arc::new(Mutex::new(auth_file)),
+            auth_file,
             amazon: Arc::new(Aws::new(variables.clone())),
             variables,
             ..Credentials::default()

@@ -6,7 +6,7 @@
 //! headers of a request.
 
 mod spanned_json;
-mod file;
+pub(crate) mod file;
 mod resolve;
 mod order;
 pub(crate) mod glob;
@@ -20,7 +20,6 @@ mod extension_view;
 mod extension_providers;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +35,7 @@ pub use resolve::Resolved;
 pub use scope::ScopedModel;
 
 use crate::catalogue::{Catalogue, CatalogueEntry};
+use crate::config_files::ConfigFiles;
 use crate::credentials::Credentials;
 use crate::settings::Settings;
 use extension_providers::RegisteredProvider;
@@ -47,7 +47,7 @@ pub const BUILTIN: &str = "tiller";
 /// The model registry.
 pub struct Models {
     catalogue: Catalogue,
-    file: ModelsFile,
+    file: Arc<ModelsFile>,
     builtin: Vec<Builtin>,
     /// Providers registered by extensions. They override all others.
     registered: Vec<RegisteredProvider>,
@@ -89,7 +89,7 @@ impl Models {
     pub fn new(credentials: Credentials, settings: &Settings, cache: CacheRetention) -> Models {
         let mut models = Models {
             catalogue: Catalogue::default(),
-            file: ModelsFile::default(),
+            file: Arc::default(),
             builtin: Vec::new(),
             registered: Vec::new(),
             credentials,
@@ -145,9 +145,9 @@ impl Models {
     }
 
     /// Reads `models.json` if there is one.
-    pub fn load(&mut self, path: &Path, diagnostics: &mut Vec<String>) {
+    pub fn load(&mut self, files: &ConfigFiles, diagnostics: &mut Vec<String>) {
         let before = diagnostics.len();
-        self.file = ModelsFile::load(path, &self.catalogue, diagnostics);
+        self.file = files.models(&self.catalogue, diagnostics);
         self.problems = diagnostics[before..].to_vec();
         for provider in &self.file.providers {
             if let Some(key) = &provider.api_key {

@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -418,12 +419,21 @@ impl Settings {
 
     /// The shell of the tools, which withholds provider keys from commands.
     pub fn shell(&self) -> Shell {
-        let withheld = key_names().filter(|name| !self.tools.passes(name)).map(str::to_owned);
         Shell {
             path: self.shell_path.clone(),
             prefix: self.shell_command_prefix.clone(),
-            withheld: withheld.collect(),
+            withheld: self.withheld_variables(),
         }
+    }
+
+    fn withheld_variables(&self) -> Arc<[String]> {
+        /// Sessions without the setting share these.
+        static ALL: LazyLock<Arc<[String]>> =
+            LazyLock::new(|| key_names().map(str::to_owned).collect());
+        if self.tools.pass_env.is_empty() {
+            return ALL.clone();
+        }
+        ALL.iter().filter(|name| !self.tools.passes(name)).cloned().collect()
     }
 
     /// What happens to large images.

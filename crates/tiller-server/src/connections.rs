@@ -82,6 +82,8 @@ impl Connections {
     }
 
     pub(crate) fn add(&mut self, connection: Connection) {
+        // Most sessions have one client.
+        self.attached.reserve_exact(1);
         self.attached.push(connection);
     }
 

@@ -125,12 +125,13 @@ pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
 /// Runs a session whose clients come and go, until it ends or goes to sleep. `first` is what has
 /// woken it.
 pub(crate) async fn serve_hosted(
-    config: ServerConfig,
+    config: Box<ServerConfig>,
     connections: Connections,
     hosted: Box<Hosted>,
     first: Wake,
 ) -> HostedEnd {
-    let mut server = Server::start(config, connections, Some(hosted));
+    // In a box, because a future has room for each value as often as it is moved.
+    let mut server = Box::new(Server::start(*config, connections, Some(hosted)));
     match first {
         Wake::Client(client, input) => server.process_client(client, input),
         Wake::Command(command) => server.command(command),
@@ -144,7 +145,7 @@ pub(crate) async fn serve_hosted(
             continue;
         }
         server.finish();
-        let Server { state, connections, hosted, .. } = server;
+        let Server { state, connections, hosted, .. } = *server;
         // The session's file is free before a client learns about the end.
         drop(state);
         let hosted = hosted.expect("the session was started as a hosted one");

@@ -12,18 +12,22 @@ use crate::output::{Finished, Output};
 use crate::shell::{self, End, Invocation, Listener, Shell};
 use crate::{blocking, typed};
 
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
+    let description = "Run a command with bash in the working directory and return what it \
+        prints, stdout and stderr together. Of a long output you get the last 2000 lines or 50KB, \
+        and the name of a file with all of it. There is no input and no terminal; `cd` and \
+        variables do not last until the next call. Processes left in the background go on \
+        running.";
+    typed::spec::<BashInput>("bash", description)
+});
+
 pub fn tool() -> Tool {
     with(Shell::default())
 }
 
 /// The tool with the shell from the user's settings.
 pub fn with(shell: Shell) -> Tool {
-    let description = "Run a command with bash in the working directory and return what it \
-        prints, stdout and stderr together. Of a long output you get the last 2000 lines or 50KB, \
-        and the name of a file with all of it. There is no input and no terminal; `cd` and \
-        variables do not last until the next call. Processes left in the background go on \
-        running.";
-    typed::tool("bash", description, move |input, cx| run(input, cx, shell.clone()))
+    typed::tool(&SPEC, move |input, cx| run(input, cx, shell.clone()))
         .snippet("Run a command in the shell")
         .rule("Give bash a timeout when a command might hang, and run servers in the background")
 }

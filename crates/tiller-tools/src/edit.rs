@@ -17,11 +17,15 @@ use crate::edit::diff::Diff;
 use crate::edit::matching::lf;
 use crate::{atomic_write, blocking, lock, os_error, path, typed};
 
-pub fn tool() -> Tool {
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
     let description = "Replace texts in a file. Each `oldText` must occur exactly once in the \
         file; all edits are matched against the file as it is before any of them is made, and \
         must not overlap.";
-    typed::tool("edit", description, run)
+    typed::spec::<EditInput>("edit", description)
+});
+
+pub fn tool() -> Tool {
+    typed::tool(&SPEC, run)
         .snippet("Replace texts in a file that must match exactly")
         .rule("Make several changes to one file with one call of edit and several entries in edits")
         .rule("Keep each oldText as short as it can be while it occurs only once in the file")

@@ -15,12 +15,16 @@ use crate::listing::Listing;
 use crate::walk::{self, SearchHit, SmallestPaths, below};
 use crate::{blocking, path, typed};
 
-pub fn tool() -> Tool {
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
     let description = "Find files and directories by name. `pattern` is a glob: `*.ts` matches a \
         name anywhere, `src/**/*.ts` a path. A pattern in lower case matches either case. Returns \
         paths below the searched directory, sorted, at most 1000 (see `limit`) and 50KB. Keeps to \
         .gitignore.";
-    typed::tool("find", description, run).snippet("Find files by name, past what git ignores")
+    typed::spec::<FindInput>("find", description)
+});
+
+pub fn tool() -> Tool {
+    typed::tool(&SPEC, run).snippet("Find files by name, past what git ignores")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

@@ -21,12 +21,15 @@ use crate::listing::Listing;
 use crate::walk::{self, SmallestPaths};
 use crate::{blocking, path, typed};
 
-pub fn tool() -> Tool {
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
     let description = "Search files for lines that match a regular expression. Returns lines as \
         `path:number: text`, sorted by path, at most 100 matches (see `limit`) and 50KB; lines are \
         cut at 500 characters. Keeps to .gitignore and leaves out binary files.";
-    typed::tool("grep", description, run)
-        .snippet("Search files for a pattern, past what git ignores")
+    typed::spec::<GrepInput>("grep", description)
+});
+
+pub fn tool() -> Tool {
+    typed::tool(&SPEC, run).snippet("Search files for a pattern, past what git ignores")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

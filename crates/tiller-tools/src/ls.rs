@@ -11,10 +11,14 @@ use tokio_util::sync::CancellationToken;
 use crate::listing::Listing;
 use crate::{blocking, os_error, path, typed};
 
-pub fn tool() -> Tool {
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
     let description = "List the names in a directory, sorted, dotfiles included. Directories end \
         with `/`. Returns at most 500 names (see `limit`) and 50KB.";
-    typed::tool("ls", description, run).snippet("List the names in a directory")
+    typed::spec::<LsInput>("ls", description)
+});
+
+pub fn tool() -> Tool {
+    typed::tool(&SPEC, run).snippet("List the names in a directory")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

@@ -18,16 +18,20 @@ use tokio_util::sync::CancellationToken;
 use crate::image::{self, Normalised, Resize};
 use crate::{blocking, os_error, path, typed};
 
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
+    let description = "Read a file. Text is returned as it stands, at most 2000 lines or 50KB at \
+        a time: use `offset` and `limit` to read on. Pictures (png, jpeg, gif, webp, bmp) are \
+        shown to you.";
+    typed::spec::<ReadInput>("read", description)
+});
+
 pub fn tool() -> Tool {
     with(Resize::ToFit)
 }
 
 /// The tool with the setting for images that are too large.
 pub fn with(resize: Resize) -> Tool {
-    let description = "Read a file. Text is returned as it stands, at most 2000 lines or 50KB at \
-        a time: use `offset` and `limit` to read on. Pictures (png, jpeg, gif, webp, bmp) are \
-        shown to you.";
-    typed::tool("read", description, move |input, cx| run(input, cx, resize))
+    typed::tool(&SPEC, move |input, cx| run(input, cx, resize))
         .snippet("Read a text file or look at a picture")
         .rule("Look at files with read rather than with cat or sed")
 }

@@ -2,6 +2,7 @@
 //! are written for the model.
 
 use std::future::Future;
+use std::sync::{Arc, LazyLock};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
@@ -12,19 +13,26 @@ use tiller_agent::message::Arguments;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolResult};
 
-/// Creates a tool from a function with its own input type.
-pub(crate) fn tool<I, F, Fut>(name: &str, description: &str, run: F) -> Tool
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    F: Fn(I, ToolContext) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = ToolResult> + Send + 'static,
-{
-    let spec = ToolSpec {
+/// The specification of a tool with this input. It is the same in all sessions, so each tool makes
+/// it once.
+pub(crate) type SharedSpec = LazyLock<Arc<ToolSpec>>;
+
+pub(crate) fn spec<I: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
         parameters: schema_of::<I>(),
-    };
-    Tool::new(spec, move |arguments: Arguments, cx| {
+    })
+}
+
+/// Creates a tool from a function with its own input type.
+pub(crate) fn tool<I, F, Fut>(spec: &SharedSpec, run: F) -> Tool
+where
+    I: DeserializeOwned + Send + 'static,
+    F: Fn(I, ToolContext) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    Tool::new(Arc::clone(spec), move |arguments: Arguments, cx| {
         let run = run.clone();
         async move {
             let input = serde_json::from_value(Value::Object(arguments))

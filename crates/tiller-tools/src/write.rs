@@ -9,9 +9,13 @@ use tiller_agent::tool::{Tool, ToolContext, ToolOutput, ToolResult};
 
 use crate::{atomic_write, blocking, lock, os_error, path, typed};
 
-pub fn tool() -> Tool {
+static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
     let description = "Write a file. Replaces what is there, and creates missing directories.";
-    typed::tool("write", description, run)
+    typed::spec::<WriteInput>("write", description)
+});
+
+pub fn tool() -> Tool {
+    typed::tool(&SPEC, run)
         .snippet("Create a file or replace all of it")
         .rule("Use write for new files and complete rewrites, and edit for changes")
 }

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::Tool;
+use tiller_config::config_files::ConfigFiles;
 use tiller_config::credentials::Credentials;
 use tiller_config::models::{ModelTable, Models};
 use tiller_config::project::{Dirs, Project, ResourceFlags};
@@ -36,7 +37,9 @@ use crate::usage::StartError;
 #[derive(Clone)]
 pub struct ProcessEnv {
     pub cwd: PathBuf,
-    pub variables: HashMap<String, String>,
+    pub variables: Arc<HashMap<String, String>>,
+    /// Those of the agent folder.
+    files: Arc<OnceLock<ConfigFiles>>,
 }
 
 impl ProcessEnv {
@@ -47,8 +50,13 @@ impl ProcessEnv {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        let variables = std::env::vars_os().filter_map(text).collect();
-        Ok(ProcessEnv { cwd, variables })
+        let variables = Arc::new(std::env::vars_os().filter_map(text).collect());
+        Ok(ProcessEnv { cwd, variables, files: Arc::default() })
+    }
+
+    /// The same for another working directory.
+    pub(crate) fn in_folder(self, cwd: PathBuf) -> ProcessEnv {
+        ProcessEnv { cwd, ..self }
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
@@ -86,15 +94,14 @@ impl ProcessEnv {
 
     /// The model registry, with all configured keys.
     pub(crate) fn models(&self, settings: &Settings, diagnostics: &mut Vec<String>) -> Models {
-        let agent_dir = self.agent_dir();
-        let credentials =
-            Credentials::load(&agent_dir.join("auth.json"), &self.variables, diagnostics);
+        let files = self.files.get_or_init(|| ConfigFiles::in_folder(&self.agent_dir()));
+        let credentials = Credentials::load(files, self.variables.clone(), diagnostics);
         let cache = match self.variable("PI_CACHE_RETENTION") {
             Some("long") => CacheRetention::Long,
             _ => CacheRetention::Short,
         };
         let mut models = Models::new(credentials, settings, cache);
-        models.load(&agent_dir.join("models.json"), diagnostics);
+        models.load(files, diagnostics);
         models
     }
 
@@ -357,13 +364,12 @@ fn extension_env(args: &Args, env: &ProcessEnv, project: &Project) -> ExtensionE
         RunMode::Json => ("json", false),
         RunMode::Text => ("print", false),
     };
-    let variables = env.variables.iter();
     ExtensionEnv {
         home_dir: home.unwrap_or_else(|| agent_dir.clone()),
         agent_dir,
         mode,
         has_ui,
-        variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        variables: env.variables.clone(),
         sidecars: may_have_sidecars(project),
         clock: EngineClock::Wall,
         exec_path: std::env::current_exe().unwrap_or_default(),

@@ -11,6 +11,7 @@ mod listeners;
 mod opener;
 mod page;
 mod pending;
+mod runtime;
 mod stdio;
 mod token;
 mod web_socket;

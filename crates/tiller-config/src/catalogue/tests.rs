@@ -157,7 +157,7 @@ fn every_line_can_be_read() {
 
 #[test]
 fn looking_for_a_provider_reads_no_model() {
-    let catalogue = Catalogue::default();
+    let catalogue = Catalogue::unread();
     assert!(catalogue.provider("openai").is_some());
     assert!(catalogue.provider("nobody").is_none());
     assert!(catalogue.find("openai", "nothing").is_none());

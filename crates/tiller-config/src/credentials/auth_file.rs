@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::config_value::ConfigValue;
 use super::environment;
+use crate::config_files::Stamp;
 use crate::jsonc;
 use crate::models::azure;
 use crate::project::text_file;
@@ -30,14 +30,6 @@ pub(crate) struct AuthFile {
     other_secrets: Vec<String>,
 }
 
-/// Tells whether the file has changed since it was read.
-#[derive(PartialEq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    len: u64,
-    inode: u64,
-}
-
 pub(super) enum AuthEntry {
     Key {
         key: ConfigValue,
@@ -54,7 +46,7 @@ pub(super) enum AuthEntry {
 }
 
 impl AuthFile {
-    pub(super) fn at(path: &Path) -> AuthFile {
+    pub(crate) fn at(path: &Path) -> AuthFile {
         let mut file = AuthFile { path: path.to_owned(), ..AuthFile::default() };
         file.refresh();
         if file.stamp.is_none() {
@@ -65,12 +57,8 @@ impl AuthFile {
     }
 
     /// Reads the file again if it has changed.
-    pub(super) fn refresh(&mut self) {
-        let stamp = fs::metadata(&self.path).ok().map(|meta| Stamp {
-            modified: meta.modified().ok(),
-            len: meta.len(),
-            inode: meta.ino(),
-        });
+    pub(crate) fn refresh(&mut self) {
+        let stamp = Stamp::of(&self.path);
         if stamp == self.stamp {
             return;
         }
@@ -105,7 +93,7 @@ impl AuthFile {
         &self.problems
     }
 
-    pub(super) fn providers(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn providers(&self) -> impl Iterator<Item = &String> {
         self.entries.keys()
     }
 

@@ -31,7 +31,9 @@ impl Fixture {
 
     fn load(&self) -> (Credentials, Vec<String>) {
         let mut diagnostics = Vec::new();
-        let credentials = Credentials::load(&self.path(), &self.variables, &mut diagnostics);
+        let files = ConfigFiles::in_folder(self.folder.path());
+        let variables = Arc::new(self.variables.clone());
+        let credentials = Credentials::load(&files, variables, &mut diagnostics);
         (credentials, diagnostics)
     }
 }

@@ -16,13 +16,13 @@ use crate::jsonc;
 use crate::project::text_file;
 
 #[derive(Default)]
-pub(super) struct ModelsFile {
+pub(crate) struct ModelsFile {
     /// In file order.
-    pub(super) providers: Vec<DescribedProvider>,
+    pub(crate) providers: Vec<DescribedProvider>,
 }
 
 #[derive(Default)]
-pub(super) struct DescribedProvider {
+pub(crate) struct DescribedProvider {
     pub(super) name: String,
     pub(super) api_key: Option<ConfigValue>,
     base_url: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct DescribedProvider {
     changes: Vec<(String, ModelOverride)>,
 }
 
-pub(super) struct DescribedModel {
+pub(crate) struct DescribedModel {
     pub(super) model: Arc<Model>,
     /// Whether the file sets its address.
     has_address: bool,
@@ -75,7 +75,7 @@ struct PartialPrice {
 impl ModelsFile {
     /// Reads the file if it exists. Invalid parts are skipped and reported with their line;
     /// everything else counts.
-    pub(super) fn load(
+    pub(crate) fn load(
         path: &Path,
         catalogue: &Catalogue,
         diagnostics: &mut Vec<String>,

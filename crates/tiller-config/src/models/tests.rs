@@ -27,14 +27,14 @@ fn demo() -> Model {
 /// The models of a user with these variables and this `models.json`.
 pub(super) fn models(variables: &[(&str, &str)], file: &Json, settings: &Settings) -> Models {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("models.json");
-    std::fs::write(&path, file.to_string()).unwrap();
+    let files = ConfigFiles::in_folder(folder.path());
+    std::fs::write(folder.path().join("models.json"), file.to_string()).unwrap();
     let pairs = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let mut diagnostics = Vec::new();
-    let credentials =
-        Credentials::load(&folder.path().join("auth.json"), &pairs.collect(), &mut diagnostics);
+    let credentials = Credentials::load(&files, Arc::new(pairs.collect()), &mut diagnostics);
     let mut models = Models::new(credentials, settings, CacheRetention::Short);
-    models.load(&path, &mut diagnostics);
+    models.catalogue = Catalogue::unread();
+    models.load(&files, &mut diagnostics);
     models.add_builtin(demo(), Arc::new(SilentProvider));
     assert_eq!(diagnostics, Vec::<String>::new());
     models

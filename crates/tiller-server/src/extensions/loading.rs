@@ -1,5 +1,6 @@
 //! Loading extensions at the start, and again on a reload.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub struct ExtensionEnv {
     /// Whether a client can answer dialogs.
     pub has_ui: bool,
     /// The environment variables.
-    pub variables: Vec<(String, String)>,
+    pub variables: Arc<HashMap<String, String>>,
     /// Whether they may run in a sidecar process.
     pub sidecars: bool,
     /// The clock of the JavaScript engines.
@@ -72,7 +73,7 @@ impl ExtensionEnv {
             has_ui: self.has_ui,
             version: PI_VERSION.to_owned(),
             exec_path: self.exec_path,
-            env: self.variables,
+            env: self.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             sidecars: self.sidecars,
             clock: self.clock,
             hook_observer: self.hook_observer,

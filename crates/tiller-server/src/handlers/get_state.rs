@@ -55,7 +55,7 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
 }
 
 fn offered_tool(tool: &Tool) -> OfferedTool<'_> {
-    let ToolSpec { name, description, parameters } = &tool.spec;
+    let ToolSpec { name, description, parameters } = &*tool.spec;
     OfferedTool {
         name: name.into(),
         description: description.into(),

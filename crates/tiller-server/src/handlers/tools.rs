@@ -27,7 +27,7 @@ pub(crate) fn get_tools(state: &SessionState) -> Handled {
 }
 
 fn info(tool: &Tool, source: ToolSource, is_active: bool) -> ToolInfo<'_> {
-    let ToolSpec { name, description, parameters } = &tool.spec;
+    let ToolSpec { name, description, parameters } = &*tool.spec;
     ToolInfo {
         name: Cow::Borrowed(name),
         description: Cow::Borrowed(description),

@@ -16,7 +16,8 @@ use crate::session_observer::SessionObserver;
 
 /// A session that is about to be served.
 pub(super) struct NewSession {
-    pub(super) config: ServerConfig,
+    /// In a box, because it is large and passes through several futures.
+    pub(super) config: Box<ServerConfig>,
     /// The tools that the client has asked for.
     pub(super) tools: Option<Vec<String>>,
     pub(super) extensions: OwnedSemaphorePermit,
@@ -60,7 +61,7 @@ impl Shared {
             .map_err(LoadError::Refused)?;
         let count = config.extension_plan.count();
         match self.extensions.clone().try_acquire_many_owned(count as u32) {
-            Ok(extensions) => Ok(NewSession { config, tools, extensions }),
+            Ok(extensions) => Ok(NewSession { config: Box::new(config), tools, extensions }),
             Err(_) => Err(LoadError::TooManyExtensions { count, max: self.config.max_extensions }),
         }
     }
@@ -209,8 +210,8 @@ impl SessionTask {
         let tools = self.tools.clone();
         let request = OpenSession { session_path, cwd: Some(cwd), tools, ..OpenSession::default() };
         let session = self.shared.load(request).await.map_err(|why| why.text())?;
-        let config = ServerConfig { level: self.level, ..session.config };
-        Ok(NewSession { config, ..session })
+        let config = ServerConfig { level: self.level, ..*session.config };
+        Ok(NewSession { config: Box::new(config), ..session })
     }
 
     /// Answers the commands that should have woken the session. A client that was about to attach

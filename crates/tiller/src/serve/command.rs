@@ -18,6 +18,7 @@ use super::http::HttpServer;
 use super::listeners::Listener;
 use super::opener::Opener;
 use super::pending::PendingConnections;
+use super::runtime;
 use super::token;
 use crate::launch::ProcessEnv;
 use crate::print_mode::print_stderr;
@@ -104,12 +105,8 @@ impl ServeCommand {
             allows_remote: self.allow_remote,
         };
         let drain = Duration::from_secs(self.drain_seconds);
-        raise_file_limit();
         tiller_tools::process::install();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|err| format!("cannot start the runtime: {err}"))?;
+        let runtime = runtime::start()?;
         let code = runtime.block_on(async {
             let router = Router::new(router_config, Arc::new(opener));
             let pending = PendingConnections::default();
@@ -183,14 +180,5 @@ async fn exit_code(received: &mut mpsc::Receiver<ClientInput>) -> u8 {
             Some(_) => {}
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Sessions and connections need file descriptors; systems allow more than they grant at first.
-fn raise_file_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With the lower limit, fewer clients can connect.
-        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok();
     }
 }

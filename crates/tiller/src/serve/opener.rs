@@ -87,7 +87,7 @@ impl Opener {
         if !cwd.is_dir() {
             return Err(format!("Working directory not found: {}", cwd.display()));
         }
-        Ok(ProcessEnv { cwd, ..self.env.clone() })
+        Ok(self.env.clone().in_folder(cwd))
     }
 
     /// The file of the stored session that is asked for.

@@ -13,6 +13,7 @@ use tiller_server::{Router, RouterConfig, RouterEnd};
 use tokio::sync::{mpsc, oneshot};
 
 use super::opener::Opener;
+use super::runtime;
 use crate::args::{Args, RunMode};
 use crate::launch::ProcessEnv;
 use crate::print_mode::print_stderr;
@@ -44,10 +45,7 @@ pub fn multi_session(
     };
     let opener = Opener::new(session_flags(arguments), env)?;
     tiller_tools::process::install();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|err| format!("cannot start the runtime: {err}"))?;
+    let runtime = runtime::start()?;
     let code = runtime.block_on(serve(Router::new(config, Arc::new(opener))));
     // Threads that wait for a slow disk end with the process.
     runtime.shutdown_background();

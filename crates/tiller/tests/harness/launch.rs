@@ -139,7 +139,7 @@ fn extension_plan(
         home_dir: home,
         mode: "rpc",
         has_ui: true,
-        variables: Vec::new(),
+        variables: Arc::default(),
         sidecars: false,
         clock: EngineClock::Runtime,
         exec_path: PathBuf::new(),
