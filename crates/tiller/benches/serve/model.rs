@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Barrier, watch};
 
 /// The bytes of text in a chunk.
 pub const CHUNK_BYTES: usize = 20;
@@ -18,7 +18,7 @@ pub struct LoopbackModel {
 }
 
 struct Shared {
-    plan: watch::Sender<Plan>,
+    round: watch::Sender<Round>,
     arrived: AtomicUsize,
     /// When the answers of this plan began.
     begun: watch::Sender<Option<Instant>>,
@@ -30,8 +30,23 @@ pub struct Plan {
     /// The answers begin when so many requests have come.
     pub requests: usize,
     pub chunks: usize,
-    /// From the beginning of one chunk to that of the next.
+    /// From the beginning of one chunk to that of the next. Zero: all answers send a chunk, then
+    /// all send the next, without a pause.
     pub pace: Duration,
+}
+
+/// The answers that begin together.
+#[derive(Clone)]
+struct Round {
+    plan: Plan,
+    /// Keeps answers without a pace in step, so that the model favours none of them.
+    step: Arc<Barrier>,
+}
+
+impl Round {
+    fn new(plan: Plan) -> Round {
+        Round { plan, step: Arc::new(Barrier::new(plan.requests)) }
+    }
 }
 
 impl LoopbackModel {
@@ -40,7 +55,7 @@ impl LoopbackModel {
         let port = listener.local_addr().expect("it has an address").port();
         let plan = Plan { requests: 1, chunks: 1, pace: Duration::ZERO };
         let shared = Arc::new(Shared {
-            plan: watch::Sender::new(plan),
+            round: watch::Sender::new(Round::new(plan)),
             arrived: AtomicUsize::new(0),
             begun: watch::Sender::new(None),
         });
@@ -60,7 +75,7 @@ impl LoopbackModel {
     pub fn expect(&self, plan: Plan) {
         self.shared.begun.send_replace(None);
         self.shared.arrived.store(0, Ordering::SeqCst);
-        self.shared.plan.send_replace(plan);
+        self.shared.round.send_replace(Round::new(plan));
     }
 
     /// Waits until all requests have come. Returns when the answers began.
@@ -75,14 +90,14 @@ impl Shared {
     async fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         while read_request(&mut stream).await? {
-            let plan = *self.plan.borrow();
+            let round = self.round.borrow().clone();
             let mut begun = self.begun.subscribe();
             let number = self.arrived.fetch_add(1, Ordering::SeqCst) + 1;
-            if number == plan.requests {
+            if number == round.plan.requests {
                 self.begun.send_replace(Some(Instant::now()));
             }
             begun.wait_for(Option::is_some).await.ok();
-            answer(stream.get_mut(), plan, number).await?;
+            answer(stream.get_mut(), &round, number).await?;
         }
         Ok(())
     }
@@ -109,16 +124,20 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> std::io::Result<bool
     Ok(true)
 }
 
-async fn answer(stream: &mut TcpStream, plan: Plan, number: usize) -> std::io::Result<()> {
+async fn answer(stream: &mut TcpStream, round: &Round, number: usize) -> std::io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                 transfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
+    let Round { plan, step } = round;
     let mut ticks = (!plan.pace.is_zero()).then(|| tokio::time::interval(plan.pace));
     for chunk in 0..plan.chunks {
         match &mut ticks {
-            Some(ticks) => drop(ticks.tick().await),
-            // Other answers have their turn.
-            None => tokio::task::yield_now().await,
+            Some(ticks) => {
+                ticks.tick().await;
+            }
+            None => {
+                step.wait().await;
+            }
         }
         let text = format!("{chunk:08} of {number:08}");
         assert_eq!(text.len(), CHUNK_BYTES);

@@ -12,7 +12,8 @@ pub const MODEL: &str = "bench";
 
 /// Starts tiller with its own home and agent folder in `folder`. It is killed when it is dropped.
 pub fn spawn(folder: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tiller"))
+    let program = std::env::var_os("TILLER_BENCH_PROGRAM");
+    Command::new(program.unwrap_or_else(|| env!("CARGO_BIN_EXE_tiller").into()))
         .args(arguments)
         .current_dir(folder)
         .env_clear()

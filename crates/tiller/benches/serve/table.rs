@@ -56,12 +56,16 @@ impl IdleRow {
     fn write(&self, text: &mut String) {
         let IdleRow { name, sessions, opening, usage, latencies } = self;
         let each = *sessions as f64;
+        // The kernel counts in hundredths of a second, which is too coarse for a single process.
+        let cpu = match milliseconds(usage.cpu) / each {
+            0.0 => "–".to_owned(),
+            cpu => format!("{cpu:.2} ms"),
+        };
         let percentile = |part: usize| milliseconds(latencies[latencies.len() * part / 100]);
         writeln!(
             text,
-            "| `{name}` | {sessions} | {:.2} s | {:.2} ms | {} | {:.0} KB | {:.2} ms | {:.2} ms | {} | {} |",
+            "| `{name}` | {sessions} | {:.2} s | {cpu} | {} | {:.0} KB | {:.2} ms | {:.2} ms | {} | {} |",
             opening.as_secs_f64(),
-            milliseconds(usage.cpu) / each,
             megabytes(usage.pss_bytes),
             usage.pss_bytes as f64 / 1e3 / each,
             percentile(50),
