@@ -284,7 +284,9 @@ impl Shared {
     fn with_file(&self, file: &Path) -> Option<Arc<str>> {
         let file = file.canonicalize().ok()?;
         let is_it = |(_, entry): &(Arc<str>, Entry)| {
+            // The names tell almost all files apart without a look at the disk.
             let open = entry.info().file.clone();
+            let open = open.filter(|open| open.file_name() == file.file_name());
             open.and_then(|open| open.canonicalize().ok()).is_some_and(|open| open == file)
         };
         self.entries().into_iter().find(is_it).map(|(handle, _)| handle)

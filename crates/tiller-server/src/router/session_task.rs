@@ -24,7 +24,7 @@ pub(super) struct NewSession {
 }
 
 impl Shared {
-    /// The same for a client. A session that is open here, awake or asleep, is not opened again.
+    /// Loads a session for a client. One that is open here, awake or asleep, is not opened again.
     pub(super) async fn load_new(
         self: &Arc<Self>,
         request: OpenSession,

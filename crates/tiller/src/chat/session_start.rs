@@ -105,7 +105,7 @@ fn session_to_open(
         name: command.name.clone(),
         tools: command.tools.clone(),
         in_memory: command.no_session,
-        dedicated: true,
+        ..OpenSession::default()
     })
 }
 
