@@ -24,7 +24,7 @@ pub(super) struct NewSession {
 }
 
 impl Shared {
-    /// Loads a session for a client. One that is open here, awake or asleep, is not opened again.
+    /// Loads a session for a client, unless it is open here, awake or asleep.
     pub(super) async fn load_new(
         self: &Arc<Self>,
         request: OpenSession,
