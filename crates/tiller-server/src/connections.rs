@@ -144,6 +144,7 @@ impl Connections {
     }
 
     /// The next lines of the client at this place, if they are there already.
+    #[inline]
     pub(crate) fn try_next(&mut self, place: usize) -> Option<(ClientId, ClientInput)> {
         let connection = self.attached.get_mut(place)?;
         let id = connection.id();

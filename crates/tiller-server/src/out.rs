@@ -425,6 +425,8 @@ fn is_paid(record_bytes: usize, text_bytes: usize) -> bool {
     record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes
 }
 
+// Called for each delta, and from two files: without the hint they are no longer inlined.
+#[inline]
 pub(crate) fn is_delta(update: &Update) -> bool {
     delta(update).is_some()
 }
@@ -438,6 +440,7 @@ fn delta(update: &Update) -> Option<&str> {
     }
 }
 
+#[inline]
 pub(crate) fn same_block(a: &Update, b: &Update) -> bool {
     match (a, b) {
         (Update::TextDelta { index: a, .. }, Update::TextDelta { index: b, .. })
@@ -447,6 +450,7 @@ pub(crate) fn same_block(a: &Update, b: &Update) -> bool {
     }
 }
 
+#[inline]
 pub(crate) fn append(held: &mut Update, more: Update) {
     if let (
         Update::TextDelta { delta, .. }

@@ -241,6 +241,7 @@ impl Server {
 
     /// Handles the inputs that are ready. Lines and work each have a limit, so that neither a fast
     /// client nor a fast model can starve the other.
+    #[inline]
     fn drain_ready(&mut self) {
         for place in 0..self.connections.count() {
             for _ in 0..BATCH {
