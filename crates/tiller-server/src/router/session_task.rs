@@ -29,6 +29,9 @@ impl Shared {
         self: &Arc<Self>,
         request: OpenSession,
     ) -> Result<NewSession, LoadError> {
+        if !request.is_stored_session() {
+            return self.load(request).await;
+        }
         let shared = self.clone();
         let wanted = request.clone();
         let open = tokio::task::spawn_blocking(move || {
