@@ -3,7 +3,20 @@ from __future__ import annotations
 import unittest
 
 from tiller_client import ProtocolError
+from tiller_client._core import refusal
 from tiller_client._framing import LineSplitter, decode, encode
+
+
+class Refusals(unittest.TestCase):
+    def test_a_session_that_another_process_has_names_that_process(self) -> None:
+        owner = {"program": "tiller 0.1.0", "pid": 7, "host": "quay", "address": "ws://10.0.0.7:7433"}
+        record = {"error": "in use", "code": "session_in_use", "data": {"owner": owner}}
+        error = refusal("open_session", record)
+        self.assertEqual((error.code, error.handle, error.owner), ("session_in_use", None, owner))
+
+    def test_a_refusal_without_details_has_none(self) -> None:
+        error = refusal("prompt", {"error": "no model"})
+        self.assertEqual((error.code, error.handle, error.owner), (None, None, None))
 
 
 class Framing(unittest.TestCase):

@@ -4,6 +4,7 @@ import {
   ClientClosed,
   CommandRefused,
   ProtocolError,
+  type SessionOwner,
   type TillerError,
   toError,
 } from "./errors.js";
@@ -197,9 +198,12 @@ export class Connection {
 }
 
 /** The error of a response that refuses its command. */
-function refusal(command: string, reason: string, record: object): CommandRefused {
-  const { code, data } = record as { code?: string; data?: { sessionId?: string } };
-  return new CommandRefused(command, reason, code, data?.sessionId);
+export function refusal(command: string, reason: string, record: object): CommandRefused {
+  const { code, data } = record as {
+    code?: string;
+    data?: { sessionId?: string; owner?: SessionOwner };
+  };
+  return new CommandRefused(command, reason, code, data?.sessionId, data?.owner);
 }
 
 export function parseRecord(line: string): Response | Event {

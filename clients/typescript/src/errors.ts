@@ -97,14 +97,30 @@ export class CommandRefused extends TillerError {
   readonly code: string | undefined;
   /** With the code `session_in_use`, the handle of the session if the same server has it open. */
   readonly handle: string | undefined;
+  /** With the code `session_in_use`, the process that has the session, if it is another one. */
+  readonly owner: SessionOwner | undefined;
 
-  constructor(command: string, error: string, code?: string, handle?: string) {
+  constructor(command: string, error: string, code?: string, handle?: string, owner?: SessionOwner) {
     super(`${command}: ${error}`);
     this.command = command;
     this.error = error;
     this.code = code;
     this.handle = handle;
+    this.owner = owner;
   }
+}
+
+/** A process that writes a session. */
+export interface SessionOwner {
+  /** Its program and version. */
+  readonly program: string;
+  readonly pid: number;
+  /** The name of its machine. */
+  readonly host: string;
+  /** When it was started, as ISO time. */
+  readonly started: string;
+  /** Where clients reach it, if it is a server. */
+  readonly address?: string;
 }
 
 /** tiller has written something that this client does not understand, or lacks a feature. */

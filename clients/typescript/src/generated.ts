@@ -2105,6 +2105,7 @@ export interface ListRange {
   limit?: number;
 }
 
+/** Which stored sessions are listed. All conditions that are given apply. */
 export interface ListSessions {
   /** The sessions of this working directory; by default the current one. */
   cwd?: string;
@@ -2113,6 +2114,17 @@ export interface ListSessions {
   limit?: number;
   /** The `next` of an earlier response. */
   before?: string;
+  /** Only sessions whose name contains this text. Upper and lower case are the same. */
+  name?: string;
+  /**
+   * Only sessions that have all of these words, or words that begin with them, in one message of
+   * the user or the model or in the name. Upper and lower case are the same.
+   */
+  search?: string;
+  /** Only sessions that were modified at this time or later, in milliseconds since 1970. */
+  modifiedSince?: number;
+  /** Only sessions that were modified before this time, in milliseconds since 1970. */
+  modifiedUntil?: number;
 }
 
 /** The stored sessions, newest first. */
@@ -2127,6 +2139,17 @@ export interface ListSessionsCommand {
   limit?: number;
   /** The `next` of an earlier response. */
   before?: string;
+  /** Only sessions whose name contains this text. Upper and lower case are the same. */
+  name?: string;
+  /**
+   * Only sessions that have all of these words, or words that begin with them, in one message of
+   * the user or the model or in the name. Upper and lower case are the same.
+   */
+  search?: string;
+  /** Only sessions that were modified at this time or later, in milliseconds since 1970. */
+  modifiedSince?: number;
+  /** Only sessions that were modified before this time, in milliseconds since 1970. */
+  modifiedUntil?: number;
 }
 
 /** The response to a `list_sessions` that has succeeded. */

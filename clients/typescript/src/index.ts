@@ -23,6 +23,7 @@ export {
   ServerNotFound,
   SessionClosed,
   SessionDetached,
+  type SessionOwner,
   TillerError,
   Timeout,
 } from "./errors.js";

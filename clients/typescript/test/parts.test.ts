@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { Client, Timeout, type Transport, type TransportHandlers } from "tiller-client";
 
+import { refusal } from "#dist/connection.js";
 import { answerLine } from "#dist/dialogs.js";
 import { toOutput } from "#dist/host-tools.js";
 import { LineSplitter } from "#dist/line-splitter.js";
@@ -143,4 +144,13 @@ test("a consumer that is far behind stops the reading", async () => {
   assert.equal(transport.isPaused, false, "the consumer has left");
   await client.close();
   assert.deepEqual(await all(client.events()), []);
+});
+
+test("a session that another process has names that process", () => {
+  const owner = { program: "tiller 0.1.0", pid: 7, host: "quay", started: "2026-11-19T02:00:00Z" };
+  const record = { code: "session_in_use", data: { owner } };
+  const error = refusal("open_session", "in use", record);
+  assert.deepEqual([error.code, error.handle, error.owner], ["session_in_use", undefined, owner]);
+  const plain = refusal("prompt", "no model", {});
+  assert.deepEqual([plain.code, plain.handle, plain.owner], [undefined, undefined, undefined]);
 });

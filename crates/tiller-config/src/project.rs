@@ -195,6 +195,8 @@ impl Project {
         let Dirs { cwd, home, .. } = &self.dirs;
         let absolute = |dir: PathBuf| resolve(&dir.to_string_lossy(), cwd, home.as_deref());
         settings.session_dir = settings.session_dir.map(absolute);
+        // A project must not send the user's conversations to a database of its own.
+        settings.store = self.layers.value(Scope::User, "store");
         if self.flags.default_todos {
             settings.todo = Default::default();
         }

@@ -85,6 +85,11 @@ pub struct Settings {
     /// Where sessions are stored, if not in the agent folder. A project's setting counts only if
     /// the project is trusted.
     pub session_dir: Option<PathBuf>,
+    /// The PostgreSQL database in which sessions are stored, as a URL; see docs/store.md. Only read
+    /// from the user's own file.
+    // Clients do not get it: it may contain a password.
+    #[serde(skip_serializing)]
+    pub store: Option<String>,
     /// Milliseconds without data from a provider before the request fails; 0 waits forever.
     pub http_idle_timeout_ms: u64,
     /// Whether to use the files of a project without a trust decision. Only read from the user's
@@ -385,6 +390,7 @@ impl Default for Settings {
             branch_summary: BranchSummarySettings::default(),
             session: SessionSettings::default(),
             session_dir: None,
+            store: None,
             http_idle_timeout_ms: 300_000,
             default_project_trust: DefaultProjectTrust::default(),
             skills: Vec::new(),

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::source::ExportSource;
+
 /// The absolute path for a session's page: what the user asked for, else a name derived from the
 /// session's.
 pub(crate) fn output_path(
-    session: &Path,
+    source: &ExportSource,
     requested: Option<&Path>,
     prefix: &str,
     cwd: &Path,
@@ -18,7 +20,7 @@ pub(crate) fn output_path(
     match requested.filter(|path| !path.as_os_str().is_empty()) {
         Some(path) => plain(&cwd.join(path)),
         None => {
-            let stem = session.file_stem().unwrap_or_default().to_string_lossy();
+            let stem = source.stem();
             cwd.join(format!("{prefix}-session-{stem}.html"))
         }
     }
@@ -83,6 +85,10 @@ fn check_replaceable(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tiller_session::{FileStore, Files, Owner};
+
     use super::*;
 
     #[test]
@@ -115,16 +121,40 @@ mod tests {
 
     #[test]
     fn a_page_is_named_after_its_session() {
-        let session = Path::new("/s/2026_abc.jsonl");
+        let source = ExportSource::File("/s/2026_abc.jsonl".into());
         let cwd = Path::new("/home/me");
         let at = |requested: Option<&str>| {
-            output_path(session, requested.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
+            output_path(&source, requested.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
         };
         assert_eq!(at(None), "/home/me/pi-session-2026_abc.html");
         assert_eq!(at(Some("")), "/home/me/pi-session-2026_abc.html");
         assert_eq!(at(Some("./deep/out.html")), "/home/me/deep/out.html");
         assert_eq!(at(Some("/tmp/x.html")), "/tmp/x.html");
         assert_eq!(at(Some("../x.html")), "/home/me/../x.html");
+    }
+
+    #[test]
+    fn a_page_of_a_session_in_a_database_is_named_after_its_id() {
+        let files = FileStore {
+            root: "/s".into(),
+            chosen: None,
+            owner: Owner {
+                program: "tiller".into(),
+                pid: 1,
+                host: "quay".into(),
+                started: "now".into(),
+                address: None,
+            },
+            files: Files::default(),
+        };
+        let address = "postgres:01a1e238-0462".into();
+        let source = ExportSource::Database { store: Arc::new(files), address };
+        let path = output_path(&source, None, "pi", Path::new("/home/me"));
+        assert_eq!(path, Path::new("/home/me/pi-session-01a1e238-0462.html"));
+        assert_eq!(source.file_name(), "01a1e238-0462.jsonl");
+        let exported = source.open().map(|_| ()).unwrap_err();
+        assert!(exported.to_string().contains("postgres:01a1e238-0462"), "{exported}");
+        assert!(!source.is_at(Path::new("postgres:01a1e238-0462")));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Exports a session as one HTML file that needs no network, works without scripting and better
 //! with it, and does not contain the user's keys.
 //!
-//! [`Export`] is one export: it names the session's file, the page and the secrets, and
-//! [`Export::run`] writes the page. All content is rendered here, by `entry`; `assets/page.js`
+//! [`Export`] is one export: it names the session, the page and the secrets, and [`Export::run`] writes the page. All content is rendered here, by `entry`; `assets/page.js`
 //! only searches, folds and filters it. `docs/export.md` says what the page guarantees.
 //!
-//! This crate knows no settings, no client and no open session: it reads a file and writes a file.
+//! This crate knows no settings, no client and no open session: it reads a stored session and writes
+//! a file.
 //! [`Mask`] is public because other outputs must hide the same secrets.
 
 mod page;
@@ -24,25 +24,26 @@ mod time;
 mod mask;
 mod embed;
 mod file;
+mod source;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiller_agent::provider::ToolSpec;
-use tiller_session::Session;
 
 pub use mask::Mask;
+pub use source::ExportSource;
 
-/// The session will never have a file.
+/// The session will never be stored.
 pub const IN_MEMORY: &str = "Cannot export in-memory session to HTML";
-/// The session has no file yet, or no entries.
+/// The session is not stored yet, or has no entries.
 pub const NOTHING_YET: &str = "Nothing to export yet - start a conversation first";
 
 /// The input of an export.
 pub struct Export {
-    /// The session's file.
-    pub session: PathBuf,
+    /// The session.
+    pub source: ExportSource,
     /// Absolute path of the page.
     pub to: PathBuf,
     /// Values that must not be in the page.
@@ -64,23 +65,21 @@ pub struct Setting {
 impl Export {
     /// The path of the page. `prefix` names the kind of client that asks.
     pub fn output_path(
-        session: &Path,
+        source: &ExportSource,
         requested: Option<&Path>,
         prefix: &str,
         cwd: &Path,
     ) -> PathBuf {
-        file::output_path(session, requested, prefix, cwd)
+        file::output_path(source, requested, prefix, cwd)
     }
 
     /// Reads the session and writes the page. Call it on a blocking thread.
     pub fn run(&self) -> Result<(), String> {
-        let session = Session::open_read_only(&self.session).map_err(|err| err.to_string())?;
+        let session = self.source.open().map_err(|err| err.to_string())?;
         if session.stats().total_messages == 0 {
             return Err(NOTHING_YET.to_owned());
         }
-        let is_same =
-            std::fs::canonicalize(&self.to).ok() == std::fs::canonicalize(&self.session).ok();
-        if is_same && self.to.exists() {
+        if self.source.is_at(&self.to) {
             return Err(format!("cannot write {}: it is the session itself", self.to.display()));
         }
         file::replace(&self.to, |out| page::write(self, &session, out))

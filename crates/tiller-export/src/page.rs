@@ -89,9 +89,8 @@ impl Page<'_> {
                 self.text("]")
             }
             "name" => {
-                let name = self.session.path().and_then(|path| path.file_name());
-                let name = name.unwrap_or_default().to_string_lossy().into_owned();
-                self.text(&shown(&self.mask.text(&name)))
+                let name = shown(&self.mask.text(&self.export.source.file_name()));
+                self.text(&name)
             }
             "jsonl" => self.jsonl(),
             _ => unreachable!("page.html has an unknown placeholder: {slot}"),

@@ -12,7 +12,7 @@ fn page(session: &str, secrets: &[&str]) -> String {
     let file = dir.path().join("tides.jsonl");
     fs::write(&file, session).unwrap();
     let export = Export {
-        session: file,
+        source: ExportSource::File(file),
         to: dir.path().join("page.html"),
         secrets: secrets.iter().map(|secret| (*secret).to_owned()).collect(),
         windows: HashMap::from([("openai/gpt-5.5".to_owned(), 8000)]),
@@ -213,7 +213,7 @@ fn a_page_is_not_written_over_its_session() {
     let file = dir.path().join("tides.jsonl");
     fs::write(&file, SESSION).unwrap();
     let export = Export {
-        session: file.clone(),
+        source: ExportSource::File(file.clone()),
         to: file.clone(),
         secrets: Vec::new(),
         windows: HashMap::new(),

@@ -13,7 +13,8 @@ use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::todo::DraftPhase;
 
 use crate::fields::{
-    ExtensionUiResponse, Prompt, TextAndImages, body, check_message, check_message_id, is_default,
+    ExtensionUiResponse, ListSessions, Prompt, TextAndImages, body, check_message,
+    check_message_id, is_default,
 };
 use crate::host_tools::{HostToolResult, HostToolUpdate, SetHostTools};
 use crate::queue::{QueuedTarget, UpdateQueued};
@@ -194,15 +195,7 @@ commands! {
         /// The session's entries as a tree.
         "get_tree" => GetTree,
         /// The stored sessions, newest first.
-        "list_sessions" => ListSessions(ListSessions) {
-            /// The sessions of this working directory; by default the current one.
-            #[serde(skip_serializing_if = "is_default")] pub cwd: Option<PathBuf>,
-            /// The sessions of all working directories.
-            #[serde(default, skip_serializing_if = "is_default")] pub all: bool,
-            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
-            /// The `next` of an earlier response.
-            #[serde(skip_serializing_if = "is_default")] pub before: Option<String>,
-        },
+        "list_sessions" => ListSessions(ListSessions),
         /// Continues from another entry of this session.
         "navigate_tree" => NavigateTree(EntryId),
         /// Labels an entry, or removes its label.

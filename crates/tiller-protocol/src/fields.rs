@@ -1,5 +1,7 @@
 //! Fields that several commands share or that need care, and how fields are parsed.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -61,6 +63,36 @@ impl From<String> for TextAndImages {
     fn from(message: String) -> TextAndImages {
         TextAndImages { message, ..TextAndImages::default() }
     }
+}
+
+/// Which stored sessions are listed. All conditions that are given apply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListSessions {
+    /// The sessions of this working directory; by default the current one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cwd: Option<PathBuf>,
+    /// The sessions of all working directories.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub all: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit: Option<usize>,
+    /// The `next` of an earlier response.
+    #[serde(skip_serializing_if = "is_default")]
+    pub before: Option<String>,
+    /// Only sessions whose name contains this text. Upper and lower case are the same.
+    #[serde(skip_serializing_if = "is_default")]
+    pub name: Option<String>,
+    /// Only sessions that have all of these words, or words that begin with them, in one message of
+    /// the user or the model or in the name. Upper and lower case are the same.
+    #[serde(skip_serializing_if = "is_default")]
+    pub search: Option<String>,
+    /// Only sessions that were modified at this time or later, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "is_default")]
+    pub modified_since: Option<u64>,
+    /// Only sessions that were modified before this time, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "is_default")]
+    pub modified_until: Option<u64>,
 }
 
 /// An image sent with a message.

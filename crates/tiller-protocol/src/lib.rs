@@ -53,12 +53,14 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{
     AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
-    GetRecord, Hello, ListRange, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields,
-    SetActiveTools, SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    GetRecord, Hello, ListRange, MIN_FRAME_BYTES, NewSession, PageFields, SetActiveTools,
+    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
     SetThinkingLevel, SetTodos, SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
-pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
+pub use fields::{
+    ExtensionUiResponse, Image, ListSessions, Prompt, TextAndImages, UiAnswer, WhenBusy,
+};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use inspection::{
     ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
@@ -78,7 +80,7 @@ pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 pub use sessions::{
     Attach, AttachMode, ClosedReason, DetachedReason, ErrorCode, InUseData, OpenSession,
     OpenSessionStatus, OpenSessionSummary, OpenSessionsData, OpenedData, ReplayData,
-    SERVER_COMMANDS, ServerCommand, ServerRecord, ServerRequest, SessionTarget,
+    SERVER_COMMANDS, ServerCommand, ServerRecord, ServerRequest, SessionOwner, SessionTarget,
 };
 pub use writer::{Detail, RecordWriter};
 

@@ -108,6 +108,9 @@ impl ServerCommand {
             if open.is_stored_session() && open.in_memory {
                 return refuse("a stored session cannot be opened with `inMemory`");
             }
+            if open.read_only && !open.is_stored_session() {
+                return refuse("`readOnly` needs a stored session: `sessionPath` or `sessionId`");
+            }
             if open.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
                 return refuse("field `cwd`: expected an absolute path");
             }
@@ -146,6 +149,10 @@ pub struct OpenSession {
     /// The session is not stored.
     #[serde(skip_serializing_if = "is_default")]
     pub in_memory: bool,
+    /// The session is opened for reading. Where sessions are in a database, it follows the process
+    /// that writes it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_only: bool,
     /// The connection carries this session alone from the response on.
     #[serde(skip_serializing_if = "is_default")]
     pub dedicated: bool,
@@ -170,7 +177,8 @@ pub struct SessionTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attach {
-    /// The handle of the session.
+    /// The handle of the session. Where sessions are in a database, also the durable id of one that
+    /// another process has open: it is followed.
     pub session_id: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: AttachMode,
@@ -262,12 +270,31 @@ pub enum OpenSessionStatus {
     Closing,
 }
 
-/// The data of a refusal with the code `session_in_use`, if this server has the session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The data of a refusal with the code `session_in_use`: who has the session open, if that is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InUseData {
-    /// The handle of the session.
-    pub session_id: String,
+    /// The handle of the session, if this server has it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub session_id: Option<String>,
+    /// The process that has it, if it is another one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub owner: Option<SessionOwner>,
+}
+
+/// The process that has a session open for writing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionOwner {
+    /// Its program and version, such as `tiller 1.0.0`.
+    pub program: String,
+    pub pid: u32,
+    /// The name of its machine.
+    pub host: String,
+    /// When it started, as ISO time.
+    pub started: String,
+    /// Where clients reach it, if it is a server of many sessions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub address: Option<String>,
 }
 
 /// Why a server of many sessions refuses a command.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tiller_agent::compaction::cut::{self, Plan};
 use tiller_agent::message::{Block, Message, ToolCall, ToolResultMessage, UnixMs};
 use tiller_agent::tokens;
-use tiller_session::{Body, BranchSummary, Compaction, Durability, Error, Session};
+use tiller_session::{Body, BranchSummary, Compaction, Durability, Entry, Error, Session};
 
 /// A session and the messages that the model sees of it.
 pub struct Conversation {
@@ -30,6 +30,16 @@ struct Owed {
     why: String,
     /// Stored by now, but not announced.
     stored: Vec<Arc<Message>>,
+    /// The ids of entries that were stored although their append failed, and that the results above
+    /// do not take into account yet.
+    found: Vec<String>,
+}
+
+/// An entry that another process has stored.
+pub(crate) struct NewEntry {
+    /// None if its kind is unknown.
+    pub(crate) body: Option<Body>,
+    pub(crate) line: String,
 }
 
 /// The length of a conversation.
@@ -216,8 +226,8 @@ impl Conversation {
         }
     }
 
-    /// An answer was written but could not be synced, so its tools do not run; it is stored, so its
-    /// calls need results.
+    /// An answer is stored although an error was reported, so its tools do not run; but its calls
+    /// need results.
     pub(crate) fn owe_results_of(&mut self, message: &Message, why: &str, now: UnixMs) {
         let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
         for call in calls {
@@ -225,8 +235,10 @@ impl Conversation {
         }
     }
 
-    /// Stores owed results until a write fails.
+    /// Stores owed results until a write fails. Before, it finds out what an earlier write has
+    /// stored although it failed.
     pub(crate) fn store_owed(&mut self, now: UnixMs) -> Result<(), Error> {
+        self.find_stored(now)?;
         while let Some(result) = self.owed.results.first().cloned() {
             let stored = self.push_now(result.clone(), now);
             if matches!(stored, Ok(()) | Err(Error::NotSynced { .. })) {
@@ -236,6 +248,43 @@ impl Conversation {
             self.owed.stored.push(result);
         }
         Ok(())
+    }
+
+    /// A database may have stored an entry although its append failed, for example because the
+    /// connection was lost before the answer came. Such a result is not stored again, and the calls
+    /// of such an answer get results, since its tools did not run.
+    fn find_stored(&mut self, now: UnixMs) -> Result<(), Error> {
+        let found = self.session.refresh()?;
+        self.owed.found.extend(found);
+        if self.owed.found.is_empty() {
+            return Ok(());
+        }
+        // At once, because a run that starts now begins with the messages in memory.
+        self.reread()?;
+        while let Some(id) = self.owed.found.first() {
+            if let Some(Body::Message(message)) = self.session.entry(id)?.and_then(|it| it.body) {
+                self.stored_after_all(&message, now);
+            }
+            self.owed.found.remove(0);
+        }
+        Ok(())
+    }
+
+    fn stored_after_all(&mut self, message: &Arc<Message>, now: UnixMs) {
+        match &**message {
+            Message::ToolResult(stored) => {
+                let is_it = |owed: &Arc<Message>| match &**owed {
+                    Message::ToolResult(owed) => owed.tool_call_id == stored.tool_call_id,
+                    _ => false,
+                };
+                if let Some(at) = self.owed.results.iter().position(is_it) {
+                    let result = self.owed.results.remove(at);
+                    self.owed.stored.push(result);
+                }
+            }
+            Message::Assistant(_) => self.owe_results_of(message, STORED_AFTER_ALL, now),
+            _ => {}
+        }
     }
 
     pub(crate) fn take_stored_late(&mut self) -> Vec<Arc<Message>> {
@@ -298,6 +347,20 @@ impl Conversation {
         Ok(id)
     }
 
+    /// Adds lines that another process has stored, in a session that was opened for reading.
+    pub(crate) fn take_in(&mut self, lines: &[String]) -> Result<Vec<NewEntry>, Error> {
+        let ids = self.session.take_in(lines)?;
+        self.context = None;
+        let mut entries = Vec::new();
+        for id in ids {
+            if let Some(line) = self.session.raw(&id)? {
+                let body = Entry::read(&line).and_then(|entry| entry.body);
+                entries.push(NewEntry { body, line });
+            }
+        }
+        Ok(entries)
+    }
+
     /// A run has ended: syncs its entries.
     pub(crate) fn run_ended(&mut self) -> Result<(), Error> {
         if self.durability.syncs_after_run() {
@@ -323,5 +386,10 @@ fn no_result(call: &ToolCall, text: &str, now: UnixMs) -> Arc<Message> {
 
 const NOT_EXECUTED: &str =
     "The tool was not executed: the session file could not be written at that time.";
+const STORED_AFTER_ALL: &str =
+    "the database has stored an answer that it had not confirmed, and its calls have no results";
 const INTERRUPTED: &str =
     "No result: tiller exited while the tool was running. Check what it has already done.";
+
+#[cfg(test)]
+mod tests;

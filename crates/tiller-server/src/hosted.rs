@@ -53,6 +53,7 @@ pub(crate) struct AttachRequest {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionInfo {
     pub(crate) durable_id: String,
+    /// Its file, or its address in a database.
     pub(crate) file: Option<PathBuf>,
     pub(crate) cwd: PathBuf,
     pub(crate) name: Option<String>,
@@ -62,6 +63,8 @@ pub(crate) struct SessionInfo {
     pub(crate) message_count: usize,
     pub(crate) queued: usize,
     pub(crate) last_active: u64,
+    /// It was opened for reading, so another session may write it.
+    pub(crate) is_read_only: bool,
 }
 
 /// How the serving of a session ended.
@@ -298,6 +301,7 @@ impl Hosted {
             _ => OpenSessionStatus::Running,
         };
         info.clients = connections.count();
+        info.is_read_only = conversation.session().is_read_only();
         info.message_count = conversation.message_count();
         info.queued = state.queues.in_view();
         info.last_active = state.clock.now();
@@ -331,12 +335,16 @@ impl Hosted {
         state: &mut SessionState,
         connections: &Connections,
     ) -> Option<IdleEnd> {
+        if state.follower.is_some() && connections.is_empty() && self.reason.is_none() {
+            // Nothing is lost, and the next client opens it again.
+            return Some(IdleEnd::Close);
+        }
         let (since, limit) = self.idle_since.zip(self.idle_limit)?;
         if since.elapsed() < limit || self.reason.is_some() {
             return None;
         }
         let end = idle_end(&IdleFacts {
-            is_stored: state.session.conversation().file().is_some_and(|file| file.is_file()),
+            is_stored: state.session.store().has(state.session.conversation().session()),
             has_changes: self.has_changes(state),
             has_clients: !connections.is_empty(),
         });
@@ -346,9 +354,11 @@ impl Hosted {
         end
     }
 
-    /// Whether something is in memory that the session's file does not have.
+    /// Whether something is in memory that the stored session does not have.
     fn has_changes(&self, state: &SessionState) -> bool {
         self.has_extensions
+            // While it sleeps, its clients would not learn what the other process stores.
+            || state.follower.is_some()
             || state.tools.has_client_changes()
             || state.project.setting_overrides().iter().next().is_some()
             || *state.budget.limits() != self.limits
@@ -379,7 +389,7 @@ impl Hosted {
         }
     }
 
-    /// The file of the session, and its working directory.
+    /// The file of the session, or its address in a database, and its working directory.
     pub(crate) fn place(&self) -> (Option<PathBuf>, PathBuf) {
         let info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
         (info.file.clone(), info.cwd.clone())
@@ -404,7 +414,7 @@ impl Hosted {
 /// What decides about an idle session.
 struct IdleFacts {
     is_stored: bool,
-    /// Something is in memory that the file does not have.
+    /// Something is in memory that the store does not have.
     has_changes: bool,
     has_clients: bool,
 }

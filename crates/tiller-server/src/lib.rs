@@ -52,11 +52,13 @@ pub mod out;
 pub mod clock;
 pub mod conversation;
 pub mod session_store;
+pub mod follow;
 
 pub use config::ServerConfig;
 pub use model_state::model_change;
 pub use router::{
-    ClientInputs, Gauges, Metrics, OpenError, Router, RouterConfig, RouterEnd, SessionOpener,
+    ClientInputs, Gauges, Metrics, OpenError, Router, RouterConfig, RouterEnd, SessionInUse,
+    SessionOpener,
 };
 pub use server::{OnEof, serve};
 pub use session_handle::{SessionEnded, SessionHandle};

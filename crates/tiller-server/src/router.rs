@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tiller_protocol::{Level, OpenSession, OpenSessionStatus};
+use tiller_session::Owner;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -40,19 +41,29 @@ pub trait SessionOpener: Send + Sync + 'static {
     /// What the session starts with. Called on a thread that may block.
     fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError>;
 
-    /// The file of the stored session that is asked for, if there is one.
-    fn stored_file(&self, request: &OpenSession) -> Option<PathBuf>;
+    /// The location of the stored session that is asked for, if there is one. Called on a thread that
+    /// may block.
+    fn location(&self, request: &OpenSession) -> Option<PathBuf>;
 
     /// Where sessions are stored.
-    fn store(&self) -> SessionStore;
+    fn store(&self) -> Result<SessionStore, String>;
 }
 
 /// Why a session cannot be opened.
 #[derive(Debug)]
 pub struct OpenError {
     pub error: String,
-    /// The file of the session, if another writer has it open.
-    pub in_use: Option<PathBuf>,
+    /// Set if another writer has the session open.
+    pub in_use: Option<Box<SessionInUse>>,
+}
+
+/// A session that another writer has open.
+#[derive(Clone, Debug)]
+pub struct SessionInUse {
+    /// Its path, or its address in a database.
+    pub location: PathBuf,
+    /// The writer, if it could be found out.
+    pub owner: Option<Box<Owner>>,
 }
 
 /// The limits of a server.
@@ -220,6 +231,11 @@ impl Router {
         tokio::time::timeout(within, outputs.recv()).await.ok();
     }
 
+    /// Fails if sessions cannot be stored.
+    pub fn check_store(&self) -> Result<(), String> {
+        self.shared.opener.store().map(|_| ())
+    }
+
     /// Whether the server is about to end.
     pub fn is_stopping(&self) -> bool {
         *self.shared.phase.borrow() != ServerPhase::Serving
@@ -280,16 +296,36 @@ impl Shared {
         sessions.open.iter().map(|(handle, entry)| (handle.clone(), entry.clone())).collect()
     }
 
-    /// The open session with this file.
-    fn with_file(&self, file: &Path) -> Option<Arc<str>> {
-        let file = file.canonicalize().ok()?;
-        let is_it = |(_, entry): &(Arc<str>, Entry)| {
+    /// The open session that may write at this location. May look at the disk.
+    fn open_at(&self, location: &Path) -> Option<Arc<str>> {
+        if !location.is_absolute() {
+            // An address in a database.
+            return self.find_by(|open| open == location);
+        }
+        let file = location.canonicalize().ok()?;
+        self.find_by(|open| {
             // The names tell almost all files apart without a look at the disk.
-            let open = entry.info().file.clone();
-            let open = open.filter(|open| open.file_name() == file.file_name());
-            open.and_then(|open| open.canonicalize().ok()).is_some_and(|open| open == file)
+            open.file_name() == file.file_name()
+                && open.canonicalize().is_ok_and(|open| open == file)
+        })
+    }
+
+    /// The open session with this durable id: the one that writes it rather than one that reads it.
+    fn with_durable_id(&self, id: &str) -> Option<Arc<str>> {
+        let entries = self.entries().into_iter();
+        let found = entries.filter(|(_, entry)| entry.info().durable_id == id);
+        found.min_by_key(|(_, entry)| entry.info().is_read_only).map(|(handle, _)| handle)
+    }
+
+    /// The open session that may write and whose location is this one.
+    fn find_by(&self, is_it: impl Fn(&Path) -> bool) -> Option<Arc<str>> {
+        let has_it = |(_, entry): &(Arc<str>, Entry)| {
+            let info = entry.info();
+            let open = info.file.clone().filter(|_| !info.is_read_only);
+            drop(info);
+            open.is_some_and(|open| is_it(&open))
         };
-        self.entries().into_iter().find(is_it).map(|(handle, _)| handle)
+        self.entries().into_iter().find(has_it).map(|(handle, _)| handle)
     }
 
     /// Makes room for a session. The reservation is given back when it is dropped.

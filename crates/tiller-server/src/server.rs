@@ -18,6 +18,7 @@ use crate::dispatch::{dispatch, receive};
 use crate::extensions::{
     self, ExitRequest, ExtensionRequest, ExtensionTaskDone, commands, loading,
 };
+use crate::follow::{self, FollowEvent};
 use crate::host_tools::HostCall;
 use crate::hosted::{Hosted, HostedEnd, IdleEnd, SessionCommand};
 use crate::project_state::{self, ResourcesLoaded};
@@ -62,6 +63,8 @@ pub enum Input {
     BashEnded(Box<BashEnded>),
     /// The files of the project have been read.
     ResourcesLoaded(Box<ResourcesLoaded>),
+    /// Something happened to a session that another process writes.
+    Follow(FollowEvent),
     /// A response that was computed on another thread.
     ResponseReady(Label, Result<Reply, String>),
 }
@@ -183,6 +186,7 @@ impl Server {
         let plan = std::mem::take(&mut config.extension_plan);
         let mut state = SessionState::new(config, work_sender);
         loading::load_at_start(&mut state, plan);
+        follow::begin(&mut state);
         let deferred_requests = Vec::new();
         Server { state, connections, work, on_eof, deferred_requests, shutdown: None, hosted }
     }
@@ -378,6 +382,7 @@ impl Server {
                 self.state.respond(label, result);
             }
             Input::ResourcesLoaded(loaded) => project_state::loaded(&mut self.state, *loaded),
+            Input::Follow(event) => follow::handle(&mut self.state, event),
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) fn plan(state: &SessionState, change: SessionChange) -> ChangePlan {
     }
 }
 
-/// A new session out of the open one. Entries in a file are read from the file.
+/// A new session out of the open one. Entries that are stored are read from the store.
 fn branch(
     state: &SessionState,
     make: impl FnOnce(&Session, &SessionStore, UnixMs) -> Result<LoadedSession, Error> + Send + 'static,
@@ -85,9 +85,9 @@ fn branch(
     let store = state.session.store().clone();
     let now = state.clock.now();
     let session = state.session.conversation().session();
-    match session.path().filter(|_| session.is_on_disk()).map(Path::to_owned) {
+    match session.path().filter(|_| session.is_stored()).map(Path::to_owned) {
         Some(path) => ChangePlan::Load(Box::new(move || {
-            let source = Session::open_read_only(&path).map_err(|err| err.to_string())?;
+            let source = store.store.open_read_only(&path).map_err(|err| err.to_string())?;
             make(&source, &store, now).map_err(|err| err.to_string())
         })),
         None => {
@@ -99,7 +99,7 @@ fn branch(
 
 /// Opens a stored session, unless its folder is gone.
 fn open(store: &SessionStore, path: &Path, cwd: &Path) -> Result<LoadedSession, String> {
-    let session = store.open(path).map_err(|err| err.to_string())?;
+    let session = store.store.open(path).map_err(|err| err.to_string())?;
     if !session.cwd().is_dir() {
         return Err(format!(
             "Stored session working directory does not exist: {}\nSession file: {}\nCurrent \

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::extensions::ExtensionState;
 use crate::extensions::events;
+use crate::follow::Follower;
 use crate::model_state::ModelState;
 use crate::open_session::OpenSession;
 use crate::outbox::Outbox;
@@ -42,6 +43,8 @@ pub(crate) struct SessionState {
     pub(crate) todos: Todos,
     pub(crate) client_bash: ClientBash,
     pub(crate) extensions: ExtensionState,
+    /// Set while the session is one that another process writes.
+    pub(crate) follower: Option<Follower>,
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) clock: Clock,
@@ -68,6 +71,7 @@ impl SessionState {
             todos: Todos::new(config.level),
             client_bash: ClientBash::default(),
             extensions: ExtensionState::new(config.shows_titles),
+            follower: None,
             outbox: Outbox::default(),
             tasks: Tasks::new(inputs),
             clock: config.clock,

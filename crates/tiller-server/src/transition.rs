@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::conversation::Conversation;
 use crate::extensions::find::Discovery;
 use crate::extensions::loading::{self, LoadKind};
+use crate::follow;
 use crate::held_requests::HeldRequests;
 use crate::model_state;
 use crate::project_state::{self, LoadReason};
@@ -341,6 +342,7 @@ fn finish_switch(state: &mut SessionState, switch: PendingSwitch) {
     state.client_bash.abort_all();
     state.project.add_diagnostics(problems.iter().map(ToString::to_string));
     let previous = state.session.replace(conversation);
+    follow::begin(state);
     let dropped = state.queues.forget();
     prompt_results::drop_queued(state, dropped, PromptReason::SessionChanged);
     state.todos.forget();

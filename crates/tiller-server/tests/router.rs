@@ -24,7 +24,7 @@ use tiller_server::session_store::SessionStore;
 use tiller_server::{
     ClientInputs, OpenError, Router, RouterConfig, RouterEnd, ServerConfig, SessionOpener,
 };
-use tiller_session::{FileSystem, Files, Owner, SessionId};
+use tiller_session::{FileStore, FileSystem, Files, Owner, SessionId};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,7 +57,7 @@ impl SessionOpener for Opener {
         models.add_builtin(Demo::model(), Arc::new(Demo::new(Duration::ZERO)));
         let mut config = ServerConfig::new(project, models, Arc::new(Demo::model()));
         if request.name.as_deref() == Some("breaks") {
-            config.store = self.store();
+            config.store = self.store().unwrap();
             let now = config.clock.now();
             let session = config.store.begin(SessionId::fresh(), &self.folder, None, now);
             config.conversation = Conversation::new(session, config.settings.session.durability);
@@ -65,13 +65,12 @@ impl SessionOpener for Opener {
         Ok(config)
     }
 
-    fn stored_file(&self, _: &OpenSession) -> Option<PathBuf> {
+    fn location(&self, _: &OpenSession) -> Option<PathBuf> {
         None
     }
 
-    fn store(&self) -> SessionStore {
-        SessionStore {
-            persists: true,
+    fn store(&self) -> Result<SessionStore, String> {
+        Ok(SessionStore::files(FileStore {
             root: self.folder.join("sessions"),
             chosen: None,
             owner: Owner {
@@ -79,9 +78,10 @@ impl SessionOpener for Opener {
                 pid: std::process::id(),
                 host: "localhost".to_owned(),
                 started: "2026-01-01T00:00:00.000Z".to_owned(),
+                address: None,
             },
             files: Files::new(self.disk.clone()),
-        }
+        }))
     }
 }
 

@@ -3,15 +3,19 @@
 //! Not a test: nothing here fails for being slow. Sizes can be passed as in `cargo bench -p
 //! tiller-session -- 2000000 1000`: entries and megabytes.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+#[path = "large/conversation.rs"]
+mod conversation;
+
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use conversation::generate;
 use tiller_agent::message::Message;
-use tiller_session::list::{self, Scope};
+use tiller_session::list::{self, ListQuery, Scope};
 use tiller_session::paths;
-use tiller_session::{Body, Files, NewSession, Owner, Session, SessionId, Storage};
+use tiller_session::{Body, Files, Owner, Session, SessionId, Storage};
 
 const NOW: u64 = 1_794_775_156_762;
 
@@ -93,9 +97,9 @@ fn many_files(dir: &Path, count: usize) -> Result<(), Box<dyn std::error::Error>
     say(&format!("\n{count} files of 20 kB in 10 folders"))?;
     let all = Scope::All { sessions: &sessions };
     let one = Scope::Dir { dir: &first, cwd: None };
-    timed("list all, limit 50", 5, || list::list(all, 50, None))?;
-    timed("list all, no limit", 3, || list::list(all, usize::MAX, None))?;
-    timed("list one folder, limit 50", 5, || list::list(one, 50, None))?;
+    timed("list all, limit 50", 5, || list::list(all, &page(50)))?;
+    timed("list all, no limit", 3, || list::list(all, &page(usize::MAX)))?;
+    timed("list one folder, limit 50", 5, || list::list(one, &page(50)))?;
     timed("newest of all", 5, || list::newest(all))?;
     timed("find by prefix, all", 5, || list::find(all, "0199ffff"))?;
     Ok(())
@@ -138,58 +142,16 @@ fn memory_kb(field: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-fn owner() -> Owner {
-    Owner { program: "bench".into(), pid: 1, host: "here".into(), started: "now".into() }
+fn page(limit: usize) -> ListQuery {
+    ListQuery { limit, ..ListQuery::default() }
 }
 
-/// One long conversation: question, tool call, result, answer, repeated.
-fn generate(path: &PathBuf, entries: usize, bytes: usize) -> io::Result<u64> {
-    let begun = Session::new(
-        NewSession {
-            id: SessionId::fresh(),
-            cwd: "/home/me/project".into(),
-            parent_session: None,
-            now: NOW,
-        },
-        Storage::Memory,
-    );
-    let mut out = BufWriter::new(File::create(path)?);
-    let header = begun.header();
-    writeln!(
-        out,
-        r#"{{"type":"session","version":3,"id":"{}","timestamp":"{}","cwd":"{}"}}"#,
-        header.id, header.timestamp, header.cwd
-    )?;
-    const FILLER: &str = "The quick brown fox jumps over the lazy dog, reads, edits and tests.\\n";
-    const USAGE: &str = r#""usage":{"input":120,"output":40,"cacheRead":1000,"cacheWrite":60,"totalTokens":1220,"cost":{"input":0.00036,"output":0.0006,"cacheRead":0.0003,"cacheWrite":0.000225,"total":0.001485}}"#;
-    const MODEL: &str = r#""api":"anthropic-messages","provider":"mock","model":"mock-1""#;
-    // The average size of a line apart from its text.
-    let text = FILLER.repeat((bytes / entries).saturating_sub(330) / FILLER.len() + 1);
-    for at in 0..entries {
-        let message = match at % 4 {
-            0 => format!(
-                r#"{{"role":"user","content":[{{"type":"text","text":"{text}"}}],"timestamp":{NOW}}}"#
-            ),
-            1 => format!(
-                r#"{{"role":"assistant","content":[{{"type":"text","text":"{text}"}},{{"type":"toolCall","id":"call_{at}","name":"read","arguments":{{"path":"src/{at}.rs"}}}}],{MODEL},{USAGE},"stopReason":"toolUse","timestamp":{NOW}}}"#
-            ),
-            2 => format!(
-                r#"{{"role":"toolResult","toolCallId":"call_{}","toolName":"read","content":[{{"type":"text","text":"{text}"}}],"isError":false,"timestamp":{NOW}}}"#,
-                at - 1
-            ),
-            _ => format!(
-                r#"{{"role":"assistant","content":[{{"type":"text","text":"{text}"}}],{MODEL},{USAGE},"stopReason":"stop","timestamp":{NOW}}}"#
-            ),
-        };
-        let parent = match at {
-            0 => "null".to_owned(),
-            _ => format!("\"{:08x}\"", at - 1),
-        };
-        writeln!(
-            out,
-            r#"{{"type":"message","id":"{at:08x}","parentId":{parent},"timestamp":"2026-11-15T20:39:16.762Z","message":{message}}}"#
-        )?;
+fn owner() -> Owner {
+    Owner {
+        program: "bench".into(),
+        pid: 1,
+        host: "here".into(),
+        started: "now".into(),
+        address: None,
     }
-    out.flush()?;
-    Ok(fs::metadata(path)?.len())
 }

@@ -44,7 +44,7 @@ pub struct Header {
 
 impl Header {
     /// Parses a header. None if the line is not one.
-    pub(crate) fn read(line: &str) -> Option<Header> {
+    pub fn read(line: &str) -> Option<Header> {
         #[derive(Deserialize)]
         struct Tag {
             #[serde(rename = "type")]

@@ -19,7 +19,7 @@ pub enum Error {
     /// copied.
     InUse {
         path: PathBuf,
-        owner: Option<Owner>,
+        owner: Option<Box<Owner>>,
     },
     /// The session was opened read-only.
     ReadOnly,
@@ -53,6 +53,33 @@ pub enum Error {
     /// Another program put a different file at this path. The session is in memory and in the old
     /// file, which has no name any more; fork to save it.
     Replaced(PathBuf),
+    /// Another process has claimed the session, and this one no longer writes it.
+    TakenOver {
+        address: PathBuf,
+        owner: Option<Box<Owner>>,
+    },
+    /// The session was deleted from its database.
+    Deleted(PathBuf),
+    /// A file was named, but sessions are stored in a database.
+    NotInDatabase(PathBuf),
+    /// A database cannot keep this file as it is.
+    NotImported {
+        path: PathBuf,
+        reason: String,
+    },
+    /// The folders of sessions could not be read.
+    List {
+        what: &'static str,
+        reason: String,
+    },
+    /// No stored session matches.
+    NoMatch(String),
+    /// The database could not be read or written. If writing failed, nothing was recorded.
+    Database {
+        /// What was tried, for people: `cannot store session postgres:ID`.
+        task: String,
+        reason: String,
+    },
     /// Another program renamed the file. Appending fails until it is renamed back.
     Moved(PathBuf),
 }
@@ -115,6 +142,29 @@ impl fmt::Display for Error {
             Error::Replaced(path) => {
                 write!(f, "session file was replaced by another program: {}", path.display())
             }
+            Error::TakenOver { address, owner } => {
+                match owner {
+                    Some(owner) => write!(f, "Session was taken over by {owner}")?,
+                    None => write!(f, "Session was taken over by another process")?,
+                }
+                write!(f, ": {}. This process no longer writes it", address.display())
+            }
+            Error::Deleted(address) => write!(f, "Session was deleted: {}", address.display()),
+            Error::NotInDatabase(path) => write!(
+                f,
+                "Sessions are stored in a database, and {path} is a file: move it there with \
+                 `tiller session import {path}`",
+                path = path.display()
+            ),
+            Error::NotImported { path, reason } => write!(
+                f,
+                "cannot import {path}: {reason}. `tiller session check {path} --repair NEW` writes \
+                 what can be recovered to a new file",
+                path = path.display()
+            ),
+            Error::List { what, reason } => write!(f, "cannot {what} sessions: {reason}"),
+            Error::NoMatch(query) => write!(f, "No session found matching '{query}'"),
+            Error::Database { task, reason } => write!(f, "{task}: {reason}"),
             Error::Moved(path) => {
                 write!(f, "session file was moved by another program: {}", path.display())
             }

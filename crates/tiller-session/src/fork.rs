@@ -11,6 +11,7 @@ use serde_json::json;
 use tiller_agent::message::UnixMs;
 
 use crate::blobs::Blobs;
+use crate::database::SessionRow;
 use crate::entry::{self, Body, Entry};
 use crate::error::Error;
 use crate::fields::Fields;
@@ -22,8 +23,10 @@ use crate::log::{Log, Reader};
 use crate::message_line;
 use crate::name::{self, SessionId};
 use crate::problem::Problems;
+use crate::row::Row;
 use crate::scan::Scan;
-use crate::session::{LEAF_MARK, NewSession, Session, Storage, StorageState};
+use crate::session::{LEAF_MARK, NewSession, Session, Storage, StorageState, cannot_copy};
+use crate::spool::Spool;
 use crate::tree::{Index, Tree};
 
 /// The `customType` of an entry that replaces a damaged line in a copy.
@@ -145,7 +148,7 @@ impl Session {
     }
 
     fn saved_path(&self) -> Option<String> {
-        let path = self.path().filter(|_| self.is_on_disk());
+        let path = self.path().filter(|_| self.is_stored());
         path.map(|path| path.to_string_lossy().into_owned())
     }
 
@@ -176,6 +179,24 @@ fn is_leaf_mark(line: &str) -> bool {
     )
 }
 
+/// Stores a complete copy in its database.
+fn create_in_database(state: &StorageState, log: &Log, scan: &Scan) -> Result<StorageState, Error> {
+    let (StorageState::PlannedInDatabase { address, place, token }, Some(header)) =
+        (state, &scan.header)
+    else {
+        unreachable!("a copy for a database is planned there and has a header");
+    };
+    let session = SessionRow::new(header, scan.tree.name(), token);
+    let mut reader = log.reader();
+    let mut rows = scan.tree.all().map(|index| match reader.text(scan.tree.at(index)) {
+        Ok(line) => Ok(Row::read(line.into_owned())),
+        Err(why) => Err(cannot_copy(address, &why)),
+    });
+    let created = place.database.create(&session, &mut rows);
+    let claim = created.map_err(|why| why.into_error(address))?;
+    Ok(StorageState::Database { address: address.clone(), claim, is_uncertain: false })
+}
+
 /// A session being copied. It is written straight to disk once it gets a file, so that a large one
 /// is never in memory.
 struct Copy {
@@ -189,6 +210,8 @@ struct Copy {
 enum Target {
     Memory(Vec<u8>),
     File(PendingFile),
+    /// It becomes the local copy of a session in a database.
+    Database(Spool),
 }
 
 impl Copy {
@@ -204,6 +227,9 @@ impl Copy {
             StorageState::Planned { path, files, .. } if is_worth_a_file => {
                 let draft = PendingFile::begin(file::dir_of(path), files);
                 Target::File(draft.map_err(Error::write(path))?)
+            }
+            StorageState::PlannedInDatabase { place, .. } if is_worth_a_file => {
+                Target::Database(Spool::new(Vec::new(), place.scratch.clone()))
             }
             _ => Target::Memory(Vec::new()),
         };
@@ -224,6 +250,12 @@ impl Copy {
                 .and_then(|()| draft.write(b"\n"))
                 .map_err(Error::write(path))?,
             (Target::File(_), _) => unreachable!("a draft is for a planned file"),
+            (Target::Database(spool), state) => {
+                let text = [line, "\n"].concat();
+                let written = spool.write(self.at, text.as_bytes());
+                let address = state.location();
+                written.map_err(|why| cannot_copy(address, &why))?;
+            }
         }
         self.at += line.len() as u64 + 1;
         Ok(())
@@ -281,6 +313,10 @@ impl Copy {
                 (StorageState::File { path, owner, files, note }, Log::on_disk(disk, at))
             }
             (Target::File(_), _) => unreachable!("a draft is for a planned file"),
+            (Target::Database(spool), storage_state) => {
+                let log = Log::spooled(spool, at);
+                (create_in_database(&storage_state, &log, &scan)?, log)
+            }
         };
         Ok(Session::of(storage_state, log, scan))
     }

@@ -10,11 +10,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::entry::{Body, Entry, Header};
+use tiller_agent::message::UnixMs;
+
+use crate::entry::Header;
 use crate::lines;
-use crate::message_line;
 use crate::open;
 use crate::paths;
+use crate::row::{self, Row};
 use crate::time;
 
 /// Which folders to search.
@@ -26,17 +28,56 @@ pub enum Scope<'a> {
     All { sessions: &'a Path },
 }
 
+/// What is asked of a list of sessions. The default asks for all of them.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Only those of this working directory.
+    pub cwd: Option<PathBuf>,
+    /// Only those whose name contains this, in whatever case.
+    pub name: Option<String>,
+    /// Only those with a message of the user or the model, or a name, that has, for each word of
+    /// this text, a word that begins with it.
+    pub text: Option<String>,
+    /// Only those that were modified at this time or later.
+    pub modified_since: Option<UnixMs>,
+    /// Only those that were modified before this time.
+    pub modified_until: Option<UnixMs>,
+    /// The most sessions of a page.
+    pub limit: usize,
+    /// Only those behind this place in the list.
+    pub before: Option<Cursor>,
+}
+
+impl ListQuery {
+    /// The words that are searched for, in small letters.
+    pub fn words(&self) -> Vec<String> {
+        self.text.as_deref().map(row::words).unwrap_or_default()
+    }
+
+    fn has_time(&self, modified_ns: u128) -> bool {
+        let ns = |ms: UnixMs| u128::from(ms) * 1_000_000;
+        self.modified_since.is_none_or(|since| modified_ns >= ns(since))
+            && self.modified_until.is_none_or(|until| modified_ns < ns(until))
+    }
+
+    fn has_name(&self, name: Option<&str>) -> bool {
+        let Some(wanted) = &self.name else { return true };
+        name.is_some_and(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
+    }
+}
+
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     pub id: String,
+    /// The path of its file, or its address in the database.
     pub path: PathBuf,
     pub name: Option<String>,
     pub cwd: String,
     pub parent_session: Option<String>,
     /// When it was created, as ISO time.
     pub created: String,
-    /// When the file was last modified, as ISO time.
+    /// When it was last modified, as ISO time.
     pub modified: String,
     pub message_count: u64,
     /// The beginning of the first user message.
@@ -54,8 +95,10 @@ pub struct Listing {
 /// A position in the list: after the session with this time and name. Opaque to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    modified_ns: u128,
-    name: String,
+    /// When it was modified, in nanoseconds since 1970.
+    pub modified_ns: u128,
+    /// The name of its file, or its id.
+    pub name: String,
 }
 
 impl Cursor {
@@ -71,10 +114,12 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-/// Lists the newest sessions first, at most `limit`, after `before`. Run it on a blocking thread.
-pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Result<Listing> {
+/// Lists the sessions that match, the newest first. `scope` says which of them belong to the working
+/// directory. Run it on a blocking thread.
+pub fn list(scope: Scope<'_>, query: &ListQuery) -> io::Result<Listing> {
     let files = candidates(scope)?;
-    let start = match before {
+    let words = query.words();
+    let start = match &query.before {
         Some(cursor) => {
             let sort_key = (cursor.modified_ns, cursor.name.as_str());
             files.partition_point(|file| file.sort_key() >= sort_key)
@@ -83,13 +128,13 @@ pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Resu
     };
     let mut sessions = Vec::new();
     let mut last: Option<&Candidate> = None;
-    for file in &files[start..] {
-        if sessions.len() == limit {
+    for file in files[start..].iter().filter(|file| query.has_time(file.modified_ns)) {
+        if sessions.len() == query.limit {
             let next = last.map(Candidate::cursor);
             return Ok(Listing { sessions, next });
         }
         // A file that cannot be read, or has been deleted by now, is not listed.
-        if let Ok(Some(info)) = summary(file, scope) {
+        if let Ok(Some(info)) = summary(file, scope, query, &words) {
             sessions.push(info);
             last = Some(file);
         }
@@ -224,16 +269,25 @@ fn header(path: &Path) -> io::Result<Option<Header>> {
     })
 }
 
-fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>> {
-    /// The most characters of the first message that are listed.
-    const FIRST_MESSAGE_CHARS: usize = 200;
+/// What a list shows of a session. None: it is not one, or does not match.
+fn summary(
+    file: &Candidate,
+    scope: Scope<'_>,
+    query: &ListQuery,
+    words: &[String],
+) -> io::Result<Option<SessionInfo>> {
     let source = open::plain_file(&file.path)?;
     let mut header: Option<Header> = None;
     let mut name: Option<String> = None;
     let mut first_message: Option<String> = None;
     let mut message_count = 0;
+    let mut has_words = words.is_empty();
     let mut take = |line: &[u8]| {
         let text = || String::from_utf8_lossy(line);
+        // Most lines are not parsed: they are results of tools, or the words were found before.
+        if !has_words && matches!(kind_of(line), Some(b"message" | b"session_info")) {
+            has_words = Row::read(text()).has_words(words);
+        }
         match (kind_of(line), &header) {
             (None, _) => (),
             (Some(_), None) => match Header::read(&text()).filter(|it| scope.includes(it)) {
@@ -246,15 +300,11 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
             (Some(kind), Some(_)) if kind == b"message" => {
                 message_count += 1;
                 if first_message.is_none() && memchr::memmem::find(line, b"\"user\"").is_some() {
-                    first_message = message_line::user_text_of_any(&text());
+                    first_message = Row::read(text()).user_text;
                 }
             }
             (Some(kind), Some(_)) if kind == b"session_info" => {
-                if let Some(Body::SessionInfo { name: new }) =
-                    Entry::read(&text()).and_then(|entry| entry.body)
-                {
-                    name = Some(new);
-                }
+                name = Row::read(text()).name.or(name.take());
             }
             (Some(_), Some(_)) => (),
         }
@@ -271,25 +321,27 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
         }
         ControlFlow::Continue(_) => (),
     }
+    let name = name.filter(|name| !name.is_empty());
+    if !has_words || !query.has_name(name.as_deref()) {
+        return Ok(None);
+    }
     let modified_ms = u64::try_from(file.modified_ns / 1_000_000).unwrap_or(0);
     Ok(header.map(|header| SessionInfo {
         id: header.id,
         path: file.path.clone(),
-        name: name.filter(|name| !name.is_empty()),
+        name,
         cwd: header.cwd,
         parent_session: header.parent_session,
         created: header.timestamp,
         modified: time::iso(modified_ms),
         message_count,
-        first_message: first_message
-            .map(|text| text.chars().take(FIRST_MESSAGE_CHARS).collect())
-            .unwrap_or_default(),
+        first_message: first_message.unwrap_or_default(),
     }))
 }
 
 /// The value of `type` in a line that begins with it, as every program writes it. None for other
 /// lines.
-fn kind_of(line: &[u8]) -> Option<&[u8]> {
+pub(crate) fn kind_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"type\"")?.trim_ascii_start();
     let rest = rest.strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;

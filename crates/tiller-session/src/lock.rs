@@ -27,12 +27,19 @@ pub struct Owner {
     pub host: String,
     /// When the process started, as ISO time.
     pub started: String,
+    /// Where clients reach the process, if it serves several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Owner { program, pid, host, started } = self;
-        write!(f, "{program} (pid {pid} on {host}, started {started})")
+        let Owner { program, pid, host, started, address } = self;
+        write!(f, "{program} (pid {pid} on {host}, started {started}")?;
+        match address {
+            Some(address) => write!(f, ", at {address})"),
+            None => write!(f, ")"),
+        }
     }
 }
 
@@ -81,7 +88,7 @@ pub(crate) fn take(file: &File, path: &Path) -> Result<Option<Problem>, Error> {
             Ok(None)
         }
         Err(TryLockError::WouldBlock) => {
-            Err(Error::InUse { path: path.to_owned(), owner: read_note(path) })
+            Err(Error::InUse { path: path.to_owned(), owner: read_note(path).map(Box::new) })
         }
         // Some network file systems have no locks. The session is opened without one.
         Err(TryLockError::Error(err)) => Ok(Some(Problem::NotLocked { reason: err.to_string() })),

@@ -1,11 +1,12 @@
-//! The bytes of a session: lines, in memory until there is a file and in the file from then on.
-//! Offsets are the same in both.
+//! The bytes of a session: lines, in memory until there is a file and in the file from then on, or
+//! in a local copy if the session is in a database. Offsets are the same in all of them.
 
 use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
 use crate::file::{FileDisk, FileLocation, Syncer};
+use crate::spool::{Spool, copy_from};
 
 pub(crate) struct Log {
     bytes: Bytes,
@@ -19,6 +20,7 @@ pub(crate) struct Log {
 enum Bytes {
     Memory(Vec<u8>),
     Disk(FileDisk),
+    Spool(Spool),
 }
 
 /// A failed write left a part of a line after `Log::end`, and removing it failed, too.
@@ -59,6 +61,11 @@ impl Log {
         Log { bytes: Bytes::Disk(disk), end, torn: None, is_open: false }
     }
 
+    /// A local copy of a session that is stored elsewhere.
+    pub(crate) fn spooled(spool: Spool, end: u64) -> Log {
+        Log { bytes: Bytes::Spool(spool), end, torn: None, is_open: false }
+    }
+
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -71,13 +78,13 @@ impl Log {
     pub(crate) fn memory(&self) -> Option<&[u8]> {
         match &self.bytes {
             Bytes::Memory(bytes) => Some(bytes),
-            Bytes::Disk(_) => None,
+            Bytes::Disk(_) | Bytes::Spool(_) => None,
         }
     }
 
     pub(crate) fn disk(&self) -> Option<&FileDisk> {
         match &self.bytes {
-            Bytes::Memory(_) => None,
+            Bytes::Memory(_) | Bytes::Spool(_) => None,
             Bytes::Disk(disk) => Some(disk),
         }
     }
@@ -124,6 +131,16 @@ impl Log {
         }
     }
 
+    /// Appends whole lines to a local copy, and returns their offset.
+    pub(crate) fn append_lines(&mut self, text: &str) -> io::Result<u64> {
+        let at = self.end;
+        if let Bytes::Spool(spool) = &mut self.bytes {
+            spool.write(at, text.as_bytes())?;
+            self.end += text.len() as u64;
+        }
+        Ok(at)
+    }
+
     pub(crate) fn truncate(&mut self, end: u64) -> io::Result<()> {
         if let Bytes::Disk(disk) = &mut self.bytes {
             disk.truncate(end)?;
@@ -140,6 +157,10 @@ impl Log {
         let at = match &mut self.bytes {
             Bytes::Memory(bytes) => {
                 bytes.extend_from_slice(text.as_bytes());
+                self.end
+            }
+            Bytes::Spool(spool) => {
+                spool.write(self.end, text.as_bytes())?;
                 self.end
             }
             Bytes::Disk(disk) => {
@@ -174,6 +195,8 @@ impl Log {
     pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
         match &mut self.bytes {
             Bytes::Memory(bytes) => bytes.truncate(mark.end as usize),
+            // The next line is written over it.
+            Bytes::Spool(_) => {}
             Bytes::Disk(disk) => {
                 let is_last = disk.len().is_ok_and(|len| len == self.end);
                 if !is_last || disk.truncate(mark.end).is_err() {
@@ -206,13 +229,9 @@ impl Log {
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match &self.bytes {
-            Bytes::Memory(bytes) => {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
-                let len = rest.len().min(buffer.len());
-                buffer[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
+            Bytes::Memory(bytes) => Ok(copy_from(bytes, buffer, at)),
             Bytes::Disk(disk) => disk.read_at(buffer, at),
+            Bytes::Spool(spool) => spool.read_at(buffer, at),
         }
     }
 }
@@ -264,7 +283,12 @@ impl Reader<'_> {
     }
 
     pub(crate) fn bytes(&mut self, at: Range<u64>) -> io::Result<&[u8]> {
-        if let Bytes::Memory(bytes) = &self.log.bytes {
+        let memory = match &self.log.bytes {
+            Bytes::Memory(bytes) => Some(bytes.as_slice()),
+            Bytes::Spool(spool) => spool.memory(),
+            Bytes::Disk(_) => None,
+        };
+        if let Some(bytes) = memory {
             return Ok(&bytes[at.start as usize..at.end as usize]);
         }
         let window = self.window_at..self.window_at + self.window.len() as u64;

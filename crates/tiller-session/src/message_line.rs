@@ -56,16 +56,6 @@ pub(crate) fn user_text(line: &str) -> Option<String> {
     inner::<UserMessage>(line).ok().map(|user| user.content.text())
 }
 
-/// The text of a `message` entry if it is a user message.
-pub(crate) fn user_text_of_any(line: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Role {
-        role: String,
-    }
-    let Role { role } = serde_json::from_str(raw_inner(line).ok()?.get()).ok()?;
-    if role == "user" { user_text(line) } else { None }
-}
-
 /// Replaces a message's content, as a context edit asks.
 pub(crate) fn replace_content(message: &mut Message, content: Content) {
     let blocks = |content| match content {

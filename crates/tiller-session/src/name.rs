@@ -19,10 +19,9 @@ impl SessionId {
     /// Checks an id given by the user: it becomes part of a file name.
     pub fn read(text: &str) -> Result<SessionId, Error> {
         let bytes = text.as_bytes();
-        let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let ends = [bytes.first(), bytes.last()];
-        let valid = ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
-            && bytes.iter().all(inner);
+        let valid =
+            ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric)) && may_begin_id(text);
         if valid { Ok(SessionId(text.to_owned())) } else { Err(Error::InvalidSessionId) }
     }
 
@@ -35,6 +34,11 @@ impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a text has only the characters of ids.
+pub(crate) fn may_begin_id(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// Eight hex digits that are not the id of another entry.

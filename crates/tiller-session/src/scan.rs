@@ -57,6 +57,14 @@ impl Scan {
         Scan { header: Some(header), tree, problems, line }
     }
 
+    /// For a session whose header was read, with this many lines after it.
+    pub(crate) fn with_header(header: Header, lines: u64) -> Scan {
+        let mut scan = Scan::new(lines.saturating_mul(TYPICAL_LINE), Problems::default());
+        scan.set_header(header);
+        scan.line = 1;
+        scan
+    }
+
     /// How many lines were read.
     pub(crate) fn lines_read(&self) -> u64 {
         self.line
@@ -91,8 +99,10 @@ impl Scan {
 
     /// Adds one line of a copy, without its line end.
     pub(crate) fn line(&mut self, line: &str, at: u64) {
-        // It is an entry after a header that we wrote, so the scan does not stop.
-        let _goes_on = self.take(line.as_bytes(), at);
+        let trimmed = line.trim_ascii_start();
+        let blanks = (line.len() - trimmed.len()) as u64;
+        // It comes after a header, so the scan does not stop.
+        let _goes_on = self.take(trimmed.trim_ascii_end().as_bytes(), at + blanks);
     }
 
     /// Adds a trimmed line.
@@ -135,12 +145,16 @@ impl Scan {
         if header.version < VERSION {
             return ControlFlow::Break(Stop::OldVersion(header.version));
         }
+        self.set_header(header);
+        ControlFlow::Continue(())
+    }
+
+    fn set_header(&mut self, header: Header) {
         if header.version > VERSION {
             self.problems.push(Problem::NewerVersion { version: header.version });
         }
         self.tree.set_name(header.title.clone().filter(|title| !title.is_empty()));
         self.header = Some(header);
-        ControlFlow::Continue(())
     }
 
     fn entry(&mut self, head: &Head<'_>, at: u64, len: usize) {

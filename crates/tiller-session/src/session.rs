@@ -1,7 +1,12 @@
 //! A session: the tree, the log with its lines, and the file it has or will have.
 //!
-//! Nothing here waits: reading or appending a single entry takes microseconds and can run on a
-//! server's only thread. Slower methods say so.
+//! Nothing here waits for a disk: reading or appending a single entry takes microseconds and can run
+//! on a server's only thread. Slower methods say so. Appending to a session in a database takes a
+//! request to the database.
+
+mod in_database;
+
+pub(crate) use in_database::cannot_copy;
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,8 +16,10 @@ use std::path::{Path, PathBuf};
 use tiller_agent::durability::Durability;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_agent::time;
+use uuid::Uuid;
 
 use crate::context;
+use crate::database::{Claim, DatabasePlace};
 use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
 use crate::file::{self, PendingFile, Syncer};
@@ -24,7 +31,7 @@ use crate::message_line;
 use crate::name::{self, SessionId};
 use crate::paths;
 use crate::problem::{Problem, Problems};
-use crate::scan::{Ending, Scan};
+use crate::scan::{Ending, Scan, Stop};
 use crate::sibling_file::FileId;
 use crate::stats::Stats;
 use crate::tree::{Index, Tree};
@@ -39,6 +46,7 @@ pub struct Session {
     header: Header,
     tree: Tree,
     problems: Problems,
+    /// Lines read from the store, and not those appended here.
     lines_read: u64,
     /// The number of messages in the context, kept up to date because `get_state` reads it often.
     context_len: usize,
@@ -60,6 +68,19 @@ pub(crate) enum StorageState {
         owner: Owner,
         files: Files,
         note: LockNote,
+    },
+    /// In a database, in which it is created with the first entry worth keeping.
+    PlannedInDatabase {
+        address: PathBuf,
+        place: DatabasePlace,
+        /// Tells the attempts to create it from those of others.
+        token: String,
+    },
+    Database {
+        address: PathBuf,
+        claim: Box<dyn Claim>,
+        /// The database has not told whether the last append was stored.
+        is_uncertain: bool,
     },
     ReadOnly {
         path: PathBuf,
@@ -85,6 +106,8 @@ pub enum Storage {
     Folder { dir: PathBuf, owner: Owner, files: Files },
     /// In this file, which must be empty or not exist.
     File { path: PathBuf, owner: Owner, files: Files },
+    /// In a database.
+    Database(DatabasePlace),
 }
 
 impl Session {
@@ -128,25 +151,35 @@ impl Session {
         Path::new(&self.header.cwd)
     }
 
-    /// The path of the file, also if it does not exist yet. None if the session is in memory only.
+    /// The path of the file, or the address in the database, also if it does not exist yet. None if
+    /// the session is in memory only.
     pub fn path(&self) -> Option<&Path> {
-        match &self.storage_state {
-            StorageState::Memory => None,
-            StorageState::Planned { path, .. }
-            | StorageState::File { path, .. }
-            | StorageState::ReadOnly { path } => Some(path),
-        }
+        let location = self.storage_state.location();
+        (!location.as_os_str().is_empty()).then_some(location)
     }
 
-    /// Whether the file exists.
-    pub fn is_on_disk(&self) -> bool {
-        matches!(self.storage_state, StorageState::File { .. } | StorageState::ReadOnly { .. })
+    /// Whether the file, or the session in the database, exists.
+    pub fn is_stored(&self) -> bool {
+        matches!(
+            self.storage_state,
+            StorageState::File { .. }
+                | StorageState::Database { .. }
+                | StorageState::ReadOnly { .. }
+        )
+    }
+
+    /// Whether it is, or will be, in a database.
+    pub fn is_in_database(&self) -> bool {
+        matches!(
+            self.storage_state,
+            StorageState::Database { .. } | StorageState::PlannedInDatabase { .. }
+        )
     }
 
     /// Whether this path is the file of this session, whose lock we already hold.
     pub fn is_at(&self, path: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
-        match self.path().filter(|_| self.is_on_disk()) {
+        match self.path().filter(|_| self.is_stored() && !self.is_in_database()) {
             Some(own_path) => {
                 own_path == path || id(own_path).is_some_and(|own_id| id(path) == Some(own_id))
             }
@@ -218,6 +251,7 @@ impl Session {
     pub fn persist(&mut self) -> Result<(), Error> {
         match &self.storage_state {
             StorageState::Planned { .. } => self.create(None).map(|_| ()),
+            StorageState::PlannedInDatabase { .. } => self.create_in_database(None).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -367,7 +401,15 @@ impl Session {
                 let start = self.create(Some(line))?;
                 start..start + line.len() as u64
             }
-            StorageState::Memory | StorageState::Planned { .. } | StorageState::File { .. } => {
+            StorageState::PlannedInDatabase { .. } if head.kind.begins_file() => {
+                let start = self.create_in_database(Some(line))?;
+                start..start + line.len() as u64
+            }
+            StorageState::Database { .. } => self.append_to_database(line)?,
+            StorageState::Memory
+            | StorageState::Planned { .. }
+            | StorageState::PlannedInDatabase { .. }
+            | StorageState::File { .. } => {
                 let path = self.path().map(Path::to_owned).unwrap_or_default();
                 self.log.append(line).map_err(Error::write(&path))?
             }
@@ -420,8 +462,10 @@ impl Session {
     /// pi ignores our lock. Finds out before a write whether another program or the user has
     /// changed the file.
     fn take_in_changes(&mut self) -> Result<(), Error> {
-        let StorageState::File { path, .. } = &self.storage_state else {
-            return Ok(());
+        let path = match &self.storage_state {
+            StorageState::File { path, .. } => path,
+            StorageState::Database { .. } => return self.refresh().map(|_| ()),
+            _ => return Ok(()),
         };
         match self.log.change().map_err(Error::write(path))? {
             Change::None => Ok(()),
@@ -457,15 +501,7 @@ impl Session {
         read.map_err(self.read_error())?;
         let end = at + bytes.len() as u64;
         let (leaf, len) = (self.tree.leaf(), self.tree.len());
-        let mut scan = Scan::resume(
-            self.header.clone(),
-            mem::replace(&mut self.tree, Tree::new()),
-            mem::take(&mut self.problems),
-            self.lines_read,
-        );
-        let read = scan.read_all(bytes.as_slice(), at, end - at);
-        self.lines_read = scan.lines_read();
-        (self.tree, self.problems) = (scan.tree, scan.problems);
+        let read = self.scan_further(&bytes, at);
         self.tree.set_leaf(leaf);
         let count = (self.tree.len() - len) as u64;
         if count > 0 {
@@ -478,9 +514,39 @@ impl Session {
         }
         Ok(())
     }
+
+    /// Adds the entries of further lines to the tree.
+    pub(crate) fn scan_further(
+        &mut self,
+        bytes: &[u8],
+        at: u64,
+    ) -> io::Result<Result<Ending, Stop>> {
+        let mut scan = Scan::resume(
+            self.header.clone(),
+            mem::replace(&mut self.tree, Tree::new()),
+            mem::take(&mut self.problems),
+            self.lines_read,
+        );
+        let read = scan.read_all(bytes, at, bytes.len() as u64);
+        self.lines_read = scan.lines_read();
+        (self.tree, self.problems) = (scan.tree, scan.problems);
+        read
+    }
 }
 
 impl StorageState {
+    /// The path of the file, or the address in the database. Empty if there is none.
+    pub(crate) fn location(&self) -> &Path {
+        match self {
+            StorageState::Memory => Path::new(""),
+            StorageState::Planned { path, .. }
+            | StorageState::File { path, .. }
+            | StorageState::ReadOnly { path }
+            | StorageState::PlannedInDatabase { address: path, .. }
+            | StorageState::Database { address: path, .. } => path,
+        }
+    }
+
     pub(crate) fn of(storage: Storage, id: &SessionId, now: UnixMs) -> StorageState {
         match storage {
             Storage::Memory => StorageState::Memory,
@@ -488,6 +554,11 @@ impl StorageState {
                 StorageState::Planned { path: dir.join(paths::file_name(id, now)), owner, files }
             }
             Storage::File { path, owner, files } => StorageState::Planned { path, owner, files },
+            Storage::Database(place) => StorageState::PlannedInDatabase {
+                address: place.address(id.as_str()),
+                place,
+                token: Uuid::new_v4().to_string(),
+            },
         }
     }
 }

@@ -47,7 +47,7 @@ fn reload(session: &Session) -> Session {
 
 /// Checks that memory and disk agree.
 fn check(session: &Session, when: &str) {
-    if !session.is_on_disk() {
+    if !session.is_stored() {
         assert!(!session.path().unwrap().exists(), "{when}: a file without a session");
         return;
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use common::{NOW, answer, in_dir, new_session, say};
 use expect_test::expect;
-use tiller_session::list::{self, Cursor, Scope};
+use tiller_session::list::{self, Cursor, ListQuery, Scope};
 use tiller_session::paths::project_dir;
 use tiller_session::{NewSession, Session, SessionId};
 
@@ -28,6 +28,10 @@ fn make(dir: &Path, id: &str, cwd: &str, texts: &[&str], second: u64) -> PathBuf
     drop(session);
     touch(&path, second);
     path
+}
+
+fn page(limit: usize) -> ListQuery {
+    ListQuery { limit, ..ListQuery::default() }
 }
 
 fn touch(path: &Path, second: u64) {
@@ -50,7 +54,7 @@ fn sessions_are_listed_newest_first() {
     fs::create_dir(a.join("folder.jsonl")).unwrap();
 
     let show = |scope: Scope<'_>| {
-        let listing = list::list(scope, 10, None).unwrap();
+        let listing = list::list(scope, &page(10)).unwrap();
         let lines = listing.sessions.into_iter().map(|session| {
             let text = format!("{session:?}");
             text.replace(dir.path().to_str().unwrap(), "DIR") + "\n"
@@ -78,13 +82,14 @@ fn pages_have_no_gaps_or_duplicates() {
         make(dir.path(), &format!("s{number}"), "/a", &["x"], 100 + number / 4);
     }
     let scope = Scope::Dir { dir: dir.path(), cwd: None };
-    let all = list::list(scope, usize::MAX, None).unwrap();
+    let all = list::list(scope, &page(usize::MAX)).unwrap();
     assert_eq!((all.sessions.len(), all.next), (23, None));
     for limit in [1, 2, 5, 22, 23, 24] {
         let mut paged = Vec::new();
         let mut before: Option<Cursor> = None;
         loop {
-            let page = list::list(scope, limit, before.as_ref()).unwrap();
+            let page =
+                list::list(scope, &ListQuery { before: before.clone(), ..page(limit) }).unwrap();
             assert!(page.sessions.len() <= limit);
             paged.extend(page.sessions);
             // As a client sends it back.
@@ -93,7 +98,7 @@ fn pages_have_no_gaps_or_duplicates() {
         }
         assert_eq!(paged, all.sessions, "limit {limit}");
     }
-    assert_eq!(list::list(scope, 0, None).unwrap().sessions, []);
+    assert_eq!(list::list(scope, &page(0)).unwrap().sessions, []);
     assert_eq!(Cursor::read("rubbish"), None);
 }
 
@@ -106,7 +111,7 @@ fn shared_folder_is_filtered_by_working_directory() {
     let only_a = Scope::Dir { dir: dir.path(), cwd: Some(Path::new("/a")) };
     assert_eq!(list::newest(all).unwrap(), Some(theirs));
     assert_eq!(list::newest(only_a).unwrap(), Some(mine));
-    assert_eq!(list::list(only_a, 10, None).unwrap().sessions.len(), 1);
+    assert_eq!(list::list(only_a, &page(10)).unwrap().sessions.len(), 1);
     assert_eq!(list::find(only_a, "theirs").unwrap(), [] as [PathBuf; 0]);
 }
 

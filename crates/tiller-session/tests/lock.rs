@@ -23,6 +23,7 @@ fn child() {
         pid: 4242,
         host: "there".into(),
         started: "2026-11-15T20:00:00.000Z".into(),
+        address: None,
     };
     let _session = Session::open(Path::new(&path), owner).unwrap();
     std::io::stdout().write_all(b"\nopen\n").unwrap();
@@ -210,7 +211,7 @@ fn new_session_accepts_only_an_empty_or_missing_file() {
     let mut second = Session::new(new_session(), storage());
     let refused = second.append(common::user("hello"), NOW).unwrap_err();
     assert!(matches!(refused, Error::Write { .. }), "{refused}");
-    assert_eq!((second.len(), second.is_on_disk()), (0, false));
+    assert_eq!((second.len(), second.is_stored()), (0, false));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 

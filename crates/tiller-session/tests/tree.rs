@@ -18,11 +18,11 @@ fn file_is_created_with_the_first_user_message() {
     let path = session.path().unwrap().to_owned();
     session.append(Body::ModelChange { provider: "p".into(), model_id: "m".into() }, NOW).unwrap();
     session.set_name("early", NOW).unwrap();
-    assert!(!session.is_on_disk() && session.syncer().is_none());
+    assert!(!session.is_stored() && session.syncer().is_none());
     session.sync().unwrap();
     assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
     say(&mut session, "hello");
-    assert!(session.is_on_disk());
+    assert!(session.is_stored());
     session.sync().unwrap();
     session.syncer().unwrap().sync().unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
@@ -45,7 +45,7 @@ fn session_is_unchanged_if_its_file_cannot_be_created() {
     fs::remove_file(&blocked).unwrap();
     say(&mut session, "hello");
     assert_eq!(session.len(), 2);
-    assert!(session.is_on_disk());
+    assert!(session.is_stored());
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn forks_and_clones() {
 
     let clone = session.clone_at_leaf(SessionId::fresh(), in_dir(dir.path()), NOW).unwrap();
     assert_eq!(show_context(&clone), "user \"alpha\"\n");
-    assert!(clone.is_on_disk());
+    assert!(clone.is_stored());
     assert_eq!(clone.label(&alpha), Some("the start"));
     assert_eq!(clone.len(), 2, "the mark of the navigation is not copied");
 
     // A fork of the first message has no entries to store yet, and so no file.
     let empty = session.fork(&alpha, SessionId::fresh(), in_dir(dir.path()), NOW).unwrap();
-    assert_eq!((empty.text.as_str(), empty.session.is_on_disk()), ("alpha", false));
+    assert_eq!((empty.text.as_str(), empty.session.is_stored()), ("alpha", false));
     assert_eq!(empty.session.header().parent_session.as_deref(), source.to_str());
 
     let leaf = session.leaf().unwrap().to_owned();

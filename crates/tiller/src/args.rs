@@ -131,6 +131,9 @@ pub struct Args {
     /// Store sessions in this folder
     #[arg(long, value_name = "DIR", help_heading = "Session")]
     pub session_dir: Option<PathBuf>,
+    /// Store sessions in this PostgreSQL database, or in `files`
+    #[arg(long, value_name = "URL", help_heading = "Session")]
+    pub store: Option<String>,
     /// Open the session read-only, even while another process writes to it
     #[arg(long, help_heading = "Session")]
     pub read_only: bool,

@@ -25,12 +25,13 @@ use tiller_server::conversation::Conversation;
 use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
 use tiller_server::extensions::{ExtensionEnv, ExtensionPlan, flags, offline_load};
 use tiller_server::session_store::SessionStore;
-use tiller_server::{ServerConfig, TODO_TOOL, ToolConfig, Workspace, with_settings};
-use tiller_session::{Files, Owner, time};
+use tiller_server::{ServerConfig, SessionInUse, TODO_TOOL, ToolConfig, Workspace, with_settings};
+use tiller_session::{FileStore, Files, Owner, time};
 
 use crate::args::{Args, RunMode};
 use crate::log::{Log, LogRecord};
 use crate::startup_session::StartupSession;
+use crate::stores::{self, Databases, STORE_VARIABLE, StoreChoice, StoreSources};
 use crate::usage::StartError;
 
 /// The environment of the process.
@@ -40,6 +41,12 @@ pub struct ProcessEnv {
     pub variables: Arc<HashMap<String, String>>,
     /// Those of the agent folder.
     files: Arc<OnceLock<ConfigFiles>>,
+    /// Where clients reach the process, if it serves many sessions.
+    server_address: Arc<OnceLock<String>>,
+    /// `--store`.
+    store_flag: Option<String>,
+    /// Those in which sessions are stored.
+    databases: Databases,
 }
 
 impl ProcessEnv {
@@ -51,7 +58,27 @@ impl ProcessEnv {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let variables = Arc::new(std::env::vars_os().filter_map(text).collect());
-        Ok(ProcessEnv { cwd, variables, files: Arc::default() })
+        let (files, server_address, databases) = Default::default();
+        let store_flag = None;
+        Ok(ProcessEnv { cwd, variables, files, server_address, store_flag, databases })
+    }
+
+    /// The same with the `--store` of a command line, if it has one.
+    pub fn with_store(self, flag: Option<&str>) -> ProcessEnv {
+        match flag {
+            Some(flag) => ProcessEnv { store_flag: Some(flag.to_owned()), ..self },
+            None => self,
+        }
+    }
+
+    /// The databases in which sessions are stored.
+    pub fn databases(&self) -> &Databases {
+        &self.databases
+    }
+
+    /// The process listens at this address. Only the first one counts.
+    pub(crate) fn serves_at(&self, address: String) {
+        self.server_address.get_or_init(|| address);
     }
 
     /// The same for another working directory.
@@ -116,20 +143,51 @@ impl ProcessEnv {
         })
     }
 
-    /// The session store: in the folder that was chosen, else in the agent folder.
-    pub(crate) fn session_store(&self, chosen: Option<PathBuf>, clock: Clock) -> SessionStore {
-        let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
+    /// The session store: in a database or a folder that the command line, the environment or the
+    /// settings choose, else in the agent folder.
+    pub(crate) fn session_store(
+        &self,
+        chosen: Option<PathBuf>,
+        settings: &Settings,
+        clock: Clock,
+    ) -> Result<SessionStore, String> {
+        match self.store_choice(chosen.is_some(), settings)? {
+            StoreChoice::Database(url) => self.databases.store(&url, self.owner(clock)),
+            StoreChoice::Files => {
+                let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
+                let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
+                let chosen = chosen.or_else(|| settings.session_dir.clone());
+                let root = self.agent_dir().join("sessions");
+                let (owner, files) = (self.owner(clock), Files::default());
+                Ok(SessionStore::files(FileStore { root, chosen, owner, files }))
+            }
+        }
+    }
+
+    /// Where sessions are stored.
+    pub(crate) fn store_choice(
+        &self,
+        has_session_dir: bool,
+        settings: &Settings,
+    ) -> Result<StoreChoice, String> {
+        stores::choose(StoreSources {
+            flag: self.store_flag.as_deref(),
+            variable: self.variable(STORE_VARIABLE),
+            setting: settings.store.as_deref(),
+            has_session_dir,
+        })
+    }
+
+    /// This process as the owner of sessions.
+    pub(crate) fn owner(&self, clock: Clock) -> Owner {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let owner = Owner {
+        Owner {
             program: concat!("tiller ", env!("CARGO_PKG_VERSION")).to_owned(),
             pid: std::process::id(),
             host: host.trim().to_owned(),
             started: time::iso(clock.now()),
-        };
-        let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
-        let root = self.agent_dir().join("sessions");
-        let files = Files::default();
-        SessionStore { persists: true, root, chosen, owner, files }
+            address: self.server_address.get().cloned(),
+        }
     }
 }
 
@@ -173,16 +231,18 @@ pub fn extension_help(args: &Args, env: &ProcessEnv) -> Result<(String, Vec<Stri
 /// `--export FILE [OUT]`. Returns the path of the page.
 pub fn export(args: &Args, env: &ProcessEnv, paths: &[PathBuf]) -> Result<PathBuf, String> {
     let cwd = &env.cwd;
-    let session = cwd.join(paths.first().ok_or("--export requires a session file")?);
+    let session = paths.first().ok_or("--export requires a session file")?;
     // Problems in the settings are not reported here.
     let mut diagnostics = Vec::new();
     let settings_path = env.agent_dir().join("settings.json");
     let settings = Settings::load(&settings_path, &mut diagnostics);
     let models = env.models(&settings, &mut diagnostics);
     let prefix = args.level(&env.variables).file_prefix();
+    let store = env.session_store(args.session_dir.clone(), &settings, Clock::System)?;
+    let source = store.export_source(store.store.location(session, cwd));
     let export = Export {
-        to: Export::output_path(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
-        session,
+        to: Export::output_path(&source, paths.get(1).map(PathBuf::as_path), prefix, cwd),
+        source,
         secrets: models.secrets(),
         windows: models.context_windows(),
         setting: None,
@@ -192,9 +252,37 @@ pub fn export(args: &Args, env: &ProcessEnv, paths: &[PathBuf]) -> Result<PathBu
 }
 
 /// Why tiller cannot start, and diagnostics found before.
+#[derive(Debug)]
 pub struct NotLaunched {
     pub why: StartError,
+    /// Set if another process has the session open.
+    pub in_use: Option<Box<SessionInUse>>,
     pub diagnostics: Vec<String>,
+}
+
+impl From<StartError> for NotLaunched {
+    fn from(why: StartError) -> NotLaunched {
+        NotLaunched { why, in_use: None, diagnostics: Vec::new() }
+    }
+}
+
+impl From<String> for NotLaunched {
+    fn from(why: String) -> NotLaunched {
+        StartError::from(why).into()
+    }
+}
+
+impl From<tiller_session::Error> for NotLaunched {
+    fn from(err: tiller_session::Error) -> NotLaunched {
+        let failed = NotLaunched::from(err.to_string());
+        match err {
+            tiller_session::Error::InUse { path, owner } => {
+                let in_use = SessionInUse { location: path, owner };
+                NotLaunched { in_use: Some(Box::new(in_use)), ..failed }
+            }
+            _ => failed,
+        }
+    }
 }
 
 /// A server that is about to start, and the log of the process.
@@ -212,7 +300,7 @@ impl Launch {
                 launch.config.diagnostics = diagnostics;
                 Ok(launch)
             }
-            Err(why) => Err(NotLaunched { why, diagnostics }),
+            Err(why) => Err(NotLaunched { diagnostics, ..why }),
         }
     }
 
@@ -220,8 +308,9 @@ impl Launch {
         args: &Args,
         env: ProcessEnv,
         diagnostics: &mut Vec<String>,
-    ) -> Result<Launch, StartError> {
+    ) -> Result<Launch, NotLaunched> {
         args.session_name().map_err(StartError::Usage)?;
+        let env = env.with_store(args.store.as_deref());
         let ignored = args.unknown.iter();
         diagnostics.extend(ignored.map(|option| format!("Unknown option {option} is ignored")));
         let mut project = env.project(args);
@@ -230,9 +319,13 @@ impl Launch {
         let (mut models, log) = models_and_log(args, &env, &settings, diagnostics)?;
         let choice = args.model_args();
         let clock = Clock::System;
-        let mut store = env.session_store(args.session_dir.clone(), clock);
+        let choice_of_store = env.store_choice(args.session_dir.is_some(), &settings)?;
+        let mut store = match choice_of_store {
+            // It need not even be reachable.
+            StoreChoice::Database(_) if args.no_session => SessionStore::memory(),
+            _ => env.session_store(args.session_dir.clone(), &settings, clock)?,
+        };
         store.persists = !args.no_session;
-        store.chosen = store.chosen.or_else(|| settings.session_dir.clone());
         let startup = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
         let start = SessionStart::new(&startup, &choice, &mut models, &settings, diagnostics)?;
         let SessionStart { conversation, model, thinking, model_warnings } = start;
@@ -258,7 +351,7 @@ impl Launch {
         // after loading.
         if extension_plan.is_empty() {
             if let Some(why) = &args.unknown_flags_error {
-                return Err(StartError::Usage(why.clone()));
+                return Err(StartError::Usage(why.clone()).into());
             }
             model?;
             diagnostics.extend(model_warnings);
@@ -306,7 +399,7 @@ impl SessionStart {
         models: &mut Models,
         settings: &Settings,
         diagnostics: &mut Vec<String>,
-    ) -> Result<SessionStart, StartError> {
+    ) -> Result<SessionStart, NotLaunched> {
         let mut model_warnings = Vec::new();
         models.set_scope(choice.scope(settings), &mut model_warnings);
         startup.refuse_conflicts()?;
@@ -318,7 +411,7 @@ impl SessionStart {
             Err(why) => (Err(why), None),
         };
         let known_model = model.as_ref().ok().and_then(Option::as_deref);
-        let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
+        let stored_level = session.thinking_level()?;
         let thinking = startup.args.thinking(diagnostics);
         let thinking = thinking.or(level).or(stored_level);
         let thinking = thinking.or_else(|| models.thinking(known_model?));
@@ -427,7 +520,9 @@ fn child_env(
     };
     let key_variables = keys.key_variables();
     let holds_key = |(name, value): &(&String, &String)| {
-        let is_key = args.api_key.as_ref() == Some(value) || key_variables.contains(name.as_str());
+        let is_key = args.api_key.as_ref() == Some(value)
+            || key_variables.contains(name.as_str())
+            || name.as_str() == STORE_VARIABLE;
         is_key && !settings.tools.passes(name)
     };
     let emptied = env.variables.iter().filter(holds_key);

@@ -19,6 +19,7 @@ use tiller::schema_command::SchemaCommand;
 use tiller::serve::{ConnectCommand, ServeCommand, multi_session};
 use tiller::session_command::SessionCommand;
 use tiller::stdio::serve_stdio;
+use tiller::store_command::StoreCommand;
 use tiller::usage::{BRIEF, StartError, USAGE, mistaken_command, usage_error};
 
 const NO_MESSAGE: &str = "Missing message: pass one as an argument, pipe one in, or use --mode rpc";
@@ -42,6 +43,9 @@ fn start() -> Result<u8, StartError> {
     match arguments.get(1).and_then(|first| first.to_str()) {
         Some("session") => {
             return command(&arguments, |c: SessionCommand| c.run(&ProcessEnv::of_process()?));
+        }
+        Some("store") => {
+            return command(&arguments, |c: StoreCommand| c.run(&ProcessEnv::of_process()?));
         }
         Some("auth") => {
             return command(&arguments, |c: AuthCommand| show(&c.run(&ProcessEnv::of_process()?)?));
@@ -80,7 +84,7 @@ fn start() -> Result<u8, StartError> {
         let cannot = |err| format!("cannot change to {} (--cwd): {err}", folder.display());
         std::env::set_current_dir(folder).map_err(cannot)?;
     }
-    let env = ProcessEnv::of_process()?;
+    let env = ProcessEnv::of_process()?.with_store(args.store.as_deref());
     if args.version {
         return Ok(show(&format!("{}\n", version(&env.variables)))?);
     }
@@ -115,9 +119,11 @@ fn start() -> Result<u8, StartError> {
 /// Runs the requested mode to its end. Returns the exit code.
 fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
     tiller_tools::process::install();
+    let databases = env.databases().clone();
     let Launch { config, log } =
-        Launch::prepare(&args, env).map_err(|NotLaunched { why, diagnostics }| {
+        Launch::prepare(&args, env).map_err(|NotLaunched { why, diagnostics, .. }| {
             warn(&diagnostics);
+            databases.close();
             why
         })?;
     // If extensions decide about trust, its diagnostics wait for that.
@@ -147,6 +153,7 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
             runtime.block_on(print_mode::run(mode, config, messages))
         }
     };
+    databases.close();
     log.end(code);
     // Threads that wait for a slow disk end with the process.
     runtime.shutdown_background();

@@ -10,6 +10,7 @@ use crate::conform::ConformCommand;
 use crate::schema_command::SchemaCommand;
 use crate::serve::{ConnectCommand, ServeCommand};
 use crate::session_command::SessionCommand;
+use crate::store_command::StoreCommand;
 
 /// Print completions for a shell
 #[derive(Debug, Parser)]
@@ -51,6 +52,7 @@ fn full_command() -> Command {
     Args::command()
         .subcommand(ChatCommand::command().name("chat"))
         .subcommand(SessionCommand::command().name("session"))
+        .subcommand(StoreCommand::command().name("store"))
         .subcommand(AuthCommand::command().name("auth"))
         .subcommand(ConformCommand::command().name("conform"))
         .subcommand(ServeCommand::command().name("serve"))

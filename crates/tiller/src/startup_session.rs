@@ -9,10 +9,11 @@ use tiller_config::settings::Settings;
 use tiller_server::conversation::Conversation;
 use tiller_server::model_change;
 use tiller_server::session_store::SessionStore;
-use tiller_session::list::SessionInfo;
+use tiller_session::list::{ListQuery, SessionInfo};
 use tiller_session::{Body, NewSession, Session, SessionId, Storage};
 
 use crate::args::Args;
+use crate::launch::NotLaunched;
 use crate::usage::StartError;
 
 pub(crate) struct StartupSession<'a> {
@@ -27,7 +28,7 @@ const CHOICES: usize = 20;
 
 impl StartupSession<'_> {
     /// The session the flags ask for, or a new one.
-    pub(crate) fn session(&self, diagnostics: &mut Vec<String>) -> Result<Session, String> {
+    pub(crate) fn session(&self, diagnostics: &mut Vec<String>) -> Result<Session, NotLaunched> {
         let Args { session, session_id, fork, resume, r#continue, .. } = self.args;
         if let Some(wanted) = session {
             return self.stored_or_new_at(wanted);
@@ -38,19 +39,15 @@ impl StartupSession<'_> {
         if let Some(wanted) = resume {
             let path = match wanted.as_str() {
                 "" => self.choose()?,
-                id => self.store.find(id, self.cwd)?,
+                id => self.store.store.find(id, self.cwd)?,
             };
             return self.open(&path);
         }
         if let Some(id) = session_id {
             return self.with_id(id, diagnostics);
         }
-        if *r#continue {
-            let newest = self.store.newest(self.cwd);
-            let newest = newest.map_err(|err| format!("cannot search sessions: {err}"))?;
-            if let Some(path) = newest {
-                return self.open(&path);
-            }
+        if *r#continue && let Some(path) = self.store.store.newest(self.cwd)? {
+            return self.open(&path);
         }
         Ok(self.store.begin(SessionId::fresh(), self.cwd, None, self.now))
     }
@@ -62,20 +59,18 @@ impl StartupSession<'_> {
         settings: &Settings,
         model: Option<&Model>,
         level: ThinkingLevel,
-    ) -> Result<Conversation, String> {
+    ) -> Result<Conversation, NotLaunched> {
         let durability = settings.session.durability;
         let is_new = session.is_empty();
-        let words = |err: tiller_session::Error| err.to_string();
-        let mut conversation =
-            Conversation::resume(session, durability, self.now).map_err(words)?;
+        let mut conversation = Conversation::resume(session, durability, self.now)?;
         if let Some(name) = self.args.session_name()? {
-            conversation.set_name(&name, self.now).map_err(words)?;
+            conversation.set_name(&name, self.now)?;
         }
         if is_new {
             let level = model.map_or(level, |model| model.clamp(level));
             let model = model.map(model_change);
             for body in model.into_iter().chain([Body::ThinkingLevelChange { level }]) {
-                conversation.record(body, self.now).map_err(words)?;
+                conversation.record(body, self.now)?;
             }
         }
         Ok(conversation)
@@ -104,11 +99,11 @@ impl StartupSession<'_> {
         }
     }
 
-    fn open(&self, path: &Path) -> Result<Session, String> {
+    fn open(&self, path: &Path) -> Result<Session, NotLaunched> {
         if self.args.read_only {
-            return Session::open_read_only(path).map_err(|err| err.to_string());
+            return Ok(self.store.store.open_read_only(path)?);
         }
-        let session = self.store.open(path).map_err(|err| err.to_string())?;
+        let session = self.store.store.open(path)?;
         if !session.cwd().is_dir() {
             return Err(format!(
                 "Stored session working directory does not exist: {}\nSession file: {}\nCurrent \
@@ -116,40 +111,39 @@ impl StartupSession<'_> {
                 session.cwd().display(),
                 path.display(),
                 self.cwd.display(),
-            ));
+            )
+            .into());
         }
         Ok(session)
     }
 
     /// A missing or empty file becomes a new session.
-    fn stored_or_new_at(&self, wanted: &str) -> Result<Session, String> {
-        let path = self.store.find(wanted, self.cwd)?;
-        let is_empty = path.metadata().map_or(true, |metadata| metadata.len() == 0);
-        if !is_empty {
-            return self.open(&path);
+    fn stored_or_new_at(&self, wanted: &str) -> Result<Session, NotLaunched> {
+        let path = self.store.store.find(wanted, self.cwd)?;
+        match self.store.store.storage(self.cwd) {
+            Storage::Folder { owner, files, .. } if is_missing_or_empty(&path) => {
+                let storage = Storage::File { path, owner, files };
+                Ok(Session::new(self.new_session(SessionId::fresh()), storage))
+            }
+            _ => self.open(&path),
         }
-        let owner = self.store.owner.clone();
-        let files = self.store.files.clone();
-        let storage = Storage::File { path, owner, files };
-        Ok(Session::new(self.new_session(SessionId::fresh()), storage))
     }
 
-    fn copy_of(&self, wanted: &str) -> Result<Session, String> {
-        let path = self.store.find(wanted, self.cwd)?;
-        let source = Session::open_read_only(&path).map_err(|err| err.to_string())?;
+    fn copy_of(&self, wanted: &str) -> Result<Session, NotLaunched> {
+        let path = self.store.store.find(wanted, self.cwd)?;
+        let source = self.store.store.open_read_only(&path)?;
         let id = match &self.args.session_id {
-            Some(id) => SessionId::read(id).map_err(|err| err.to_string())?,
+            Some(id) => SessionId::read(id)?,
             None => SessionId::fresh(),
         };
         let parent = path.to_string_lossy().into_owned();
         let new = NewSession { parent_session: Some(parent), ..self.new_session(id) };
-        let copy = source.copy_all(new, self.store.storage(self.cwd));
-        copy.map_err(|err| err.to_string())
+        Ok(source.copy_all(new, self.store.storage(self.cwd))?)
     }
 
-    fn with_id(&self, id: &str, diagnostics: &mut Vec<String>) -> Result<Session, String> {
-        let id = SessionId::read(id).map_err(|err| err.to_string())?;
-        match self.store.exact(&id, self.cwd) {
+    fn with_id(&self, id: &str, diagnostics: &mut Vec<String>) -> Result<Session, NotLaunched> {
+        let id = SessionId::read(id)?;
+        match self.store.store.exact(&id, self.cwd)? {
             Some(path) => self.open(&path),
             None => {
                 diagnostics.push(format!(
@@ -171,8 +165,10 @@ impl StartupSession<'_> {
                         `tiller session list` shows them"
                 .to_owned());
         }
-        let listing = self.store.list(Some(self.cwd), CHOICES, None);
-        let sessions = listing.map_err(|err| format!("cannot list sessions: {err}"))?.sessions;
+        let cwd = Some(self.cwd.to_owned());
+        let query = ListQuery { cwd, limit: CHOICES, ..ListQuery::default() };
+        let listing = self.store.store.list(&query);
+        let sessions = listing.map_err(|err| err.to_string())?.sessions;
         if sessions.is_empty() {
             return Err("there are no sessions in this folder yet".to_owned());
         }
@@ -194,6 +190,10 @@ impl StartupSession<'_> {
         let chosen = chosen.ok_or_else(|| format!("there is no session {}", answer.trim()))?;
         Ok(chosen.path.clone())
     }
+}
+
+pub(crate) fn is_missing_or_empty(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.len() == 0)
 }
 
 /// A session as a line in a list.

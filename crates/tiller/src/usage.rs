@@ -13,9 +13,10 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "chat",
     "session",
+    "store",
     "auth",
     "conform",
     "serve",

@@ -33,7 +33,7 @@ use tiller_server::out::pipe;
 use tiller_server::server::{INPUTS_MAX, OnEof, serve};
 use tiller_server::session_store::SessionStore;
 use tiller_server::{ToolConfig, Workspace};
-use tiller_session::{Durability, Files, Owner, SessionId};
+use tiller_session::{Durability, FileStore, Files, Owner, SessionId};
 use tokio::sync::mpsc;
 
 const WINDOW: u64 = 32_768;
@@ -159,9 +159,15 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
     let small = Model { context_window: WINDOW, max_tokens: 4096, ..Script::model() };
     models.add_builtin(small, model);
     let model = Some(models.resolve(None, "tiller/script").unwrap().model);
-    let owner = Owner { program: "tiller".into(), pid: 1, host: "here".into(), started: "".into() };
+    let owner = Owner {
+        program: "tiller".into(),
+        pid: 1,
+        host: "here".into(),
+        started: "".into(),
+        address: None,
+    };
     let (root, files) = (folder.join(".sessions"), Files::default());
-    let store = SessionStore { persists: true, root, chosen: None, owner, files };
+    let store = SessionStore::files(FileStore { root, chosen: None, owner, files });
     let session = store.begin(SessionId::read("long").unwrap(), folder, None, 0);
     ServerConfig {
         level: Level::PiDelta,

@@ -9,13 +9,22 @@
 
 #[path = "support/examples.rs"]
 mod examples;
+#[path = "support/postgres.rs"]
+mod postgres;
 #[path = "support/schema.rs"]
 mod schema;
+#[path = "support/skip.rs"]
+mod skip;
 mod harness;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use harness::door::Door;
+use tiller_postgres::{Options, Postgres};
+use tiller_server::session_store::SessionStore;
+use tiller_session::DatabaseStore;
 
 const RANDOM_CONVERSATIONS: u64 = 200;
 /// Fields that may have any value: those of settings, one of a stored message, and those of the
@@ -60,6 +69,42 @@ fn transcripts_through_a_unix_socket() {
 #[test]
 fn transcripts_through_a_web_socket() {
     check_behind(Door::WebSocket);
+}
+
+#[test]
+fn transcripts_with_sessions_in_postgres() {
+    let Some(cluster) = postgres::cluster() else { return };
+    let url = cluster.create_database();
+    let paths = paths();
+    let play = |number: usize| {
+        // Sessions have the same ids, so each transcript has tables of its own.
+        let options = Options::read(&format!("{url}?schema=transcript_{number}")).unwrap();
+        let database = Postgres::start(options, harness::owner()).unwrap();
+        database.init(1).unwrap();
+        let store = DatabaseStore::new(Arc::new(database.clone()), std::env::temp_dir());
+        let failure = harness::check_in(SessionStore::new(Arc::new(store)), &paths[number]);
+        let problems = database.check().unwrap();
+        database.close();
+        failure.or_else(|| (!problems.is_empty()).then(|| problems.join("\n")))
+    };
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let play_some = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= paths.len() {
+                return;
+            }
+            failures.lock().unwrap().extend(play(number));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(play_some);
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// Each session is the same behind a server with many.

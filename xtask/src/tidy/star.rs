@@ -13,6 +13,8 @@ const ALSO: &[(&str, &[&str])] = &[
     ("tiller-client", &["tiller-protocol"]),
     // The registry of models makes their providers, and a key may come from a command.
     ("tiller-config", &["tiller-llm", "tiller-tools"]),
+    // A database stores sessions.
+    ("tiller-postgres", &["tiller-session"]),
     // The page is drawn from a session file.
     ("tiller-export", &["tiller-session"]),
     // A session connects all of them. Tests ask a built-in model.
@@ -31,9 +33,13 @@ const ALSO: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// An external dependency, and the one crate that may use it.
-const DOORS: &[(&str, &str)] =
-    &[("reqwest", "tiller-llm"), ("rustls", "tiller-llm"), ("clap", "tiller")];
+/// An external dependency, and the crates that may use it.
+const DOORS: &[(&str, &[&str])] = &[
+    ("reqwest", &["tiller-llm"]),
+    ("rustls", &["tiller-llm", "tiller-postgres"]),
+    ("tokio-postgres", &["tiller-postgres"]),
+    ("clap", &["tiller"]),
+];
 
 /// A crate, and all that it may depend on. Clients in Rust depend on these without the rest.
 const ONLY: &[(&str, &[&str])] = &[
@@ -75,9 +81,10 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
                 let what = format!("`{name}` may depend on {} only", only.join(", "));
                 problems.push(Problem::new(&manifest.path, line, what));
             }
-            let owner = DOORS.iter().find(|(door, _)| *door == dependency).map(|(_, owner)| *owner);
-            if let Some(owner) = owner.filter(|owner| *owner != name) {
-                let what = format!("only `{owner}` may depend on `{dependency}`");
+            let owners = DOORS.iter().find(|(door, _)| *door == dependency);
+            if let Some((_, owners)) = owners.filter(|(_, owners)| !owners.contains(&name)) {
+                let owners = owners.join("` and `");
+                let what = format!("only `{owners}` may depend on `{dependency}`");
                 problems.push(Problem::new(&manifest.path, line, what));
             }
         }

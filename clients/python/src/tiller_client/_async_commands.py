@@ -348,8 +348,16 @@ class AsyncCommands:
         all: bool | None = None,
         limit: int | None = None,
         before: str | None = None,
+        name: str | None = None,
+        search: str | None = None,
+        modified_since: int | None = None,
+        modified_until: int | None = None,
     ) -> SessionsData:
-        """The stored sessions of a folder, or all of them, newest first."""
+        """The stored sessions of a folder, or all of them, newest first.
+
+        `name` is a part of the name; `search` is for words in messages and names. The times are in
+        milliseconds since 1970; `modified_until` itself does not belong to the range.
+        """
         return await self._ask(
             SessionsData,
             {
@@ -358,6 +366,10 @@ class AsyncCommands:
                 "all": all,
                 "limit": limit,
                 "before": before,
+                "name": name,
+                "search": search,
+                "modifiedSince": modified_since,
+                "modifiedUntil": modified_until,
             },
         )
 

@@ -408,9 +408,26 @@ class AsyncServer:
         cwd: str | os.PathLike[str] | None = None,
         limit: int | None = None,
         before: str | None = None,
+        name: str | None = None,
+        search: str | None = None,
+        modified_since: int | None = None,
+        modified_until: int | None = None,
     ) -> SessionsData:
-        """The stored sessions of a folder, by default those of all folders, newest first."""
-        command = {"type": "list_sessions", "cwd": absolute(cwd), "limit": limit, "before": before}
+        """The stored sessions of a folder, by default those of all folders, newest first.
+
+        `name` is a part of the name; `search` is for words in messages and names. The times are in
+        milliseconds since 1970; `modified_until` itself does not belong to the range.
+        """
+        command = {
+            "type": "list_sessions",
+            "cwd": absolute(cwd),
+            "limit": limit,
+            "before": before,
+            "name": name,
+            "search": search,
+            "modifiedSince": modified_since,
+            "modifiedUntil": modified_until,
+        }
         data: object = await self.request(without_none(command))
         return read_as(SessionsData, data, "list_sessions")
 

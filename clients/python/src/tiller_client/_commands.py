@@ -351,8 +351,16 @@ class Commands:
         all: bool | None = None,
         limit: int | None = None,
         before: str | None = None,
+        name: str | None = None,
+        search: str | None = None,
+        modified_since: int | None = None,
+        modified_until: int | None = None,
     ) -> SessionsData:
-        """The stored sessions of a folder, or all of them, newest first."""
+        """The stored sessions of a folder, or all of them, newest first.
+
+        `name` is a part of the name; `search` is for words in messages and names. The times are in
+        milliseconds since 1970; `modified_until` itself does not belong to the range.
+        """
         return self._ask(
             SessionsData,
             {
@@ -361,6 +369,10 @@ class Commands:
                 "all": all,
                 "limit": limit,
                 "before": before,
+                "name": name,
+                "search": search,
+                "modifiedSince": modified_since,
+                "modifiedUntil": modified_until,
             },
         )
 

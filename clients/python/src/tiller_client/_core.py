@@ -63,12 +63,15 @@ class Reply:
 def refusal(command: str, record: Mapping[str, Any]) -> CommandRefused:
     """The error of a response that refuses its command."""
     data: object = record.get("data")
-    handle = cast("dict[str, object]", data).get("sessionId") if isinstance(data, dict) else None
+    details = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    handle = details.get("sessionId")
+    owner = details.get("owner")
     return CommandRefused(
         command,
         str(record.get("error", "refused without a reason")),
         code=record.get("code"),
         handle=None if handle is None else str(handle),
+        owner=cast("dict[str, Any]", owner) if isinstance(owner, dict) else None,
     )
 
 

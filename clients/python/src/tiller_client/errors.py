@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .results import Result
@@ -78,7 +78,14 @@ class ClientClosed(TillerError):
 class CommandRefused(TillerError):
     """tiller has refused a command. A refused command changes nothing."""
 
-    def __init__(self, command: str, error: str, code: str | None = None, handle: str | None = None) -> None:
+    def __init__(
+        self,
+        command: str,
+        error: str,
+        code: str | None = None,
+        handle: str | None = None,
+        owner: dict[str, Any] | None = None,
+    ) -> None:
         #: The name of the command, such as `prompt`.
         self.command = command
         #: tiller's reason, a sentence for people.
@@ -87,6 +94,9 @@ class CommandRefused(TillerError):
         self.code = code
         #: With the code `session_in_use`, the handle of the session if the same server has it open.
         self.handle = handle
+        #: With the code `session_in_use`, the process that has the session, if it is another one:
+        #: `program`, `pid`, `host`, `started`, and its `address` if it is a server.
+        self.owner = owner
         super().__init__(f"{command}: {error}")
 
 

@@ -2485,6 +2485,8 @@ class ListRange(TypedDict, total=False):
 
 
 class ListSessions(TypedDict, total=False):
+    """Which stored sessions are listed. All conditions that are given apply."""
+
     #: The sessions of this working directory; by default the current one.
     cwd: str
     #: The sessions of all working directories.
@@ -2492,6 +2494,15 @@ class ListSessions(TypedDict, total=False):
     limit: int
     #: The `next` of an earlier response.
     before: str
+    #: Only sessions whose name contains this text. Upper and lower case are the same.
+    name: str
+    #: Only sessions that have all of these words, or words that begin with them, in one message of
+    #: the user or the model or in the name. Upper and lower case are the same.
+    search: str
+    #: Only sessions that were modified at this time or later, in milliseconds since 1970.
+    modifiedSince: int
+    #: Only sessions that were modified before this time, in milliseconds since 1970.
+    modifiedUntil: int
 
 
 class _ListSessionsCommandRequired(TypedDict):
@@ -2510,6 +2521,15 @@ class ListSessionsCommand(_ListSessionsCommandRequired, total=False):
     limit: int
     #: The `next` of an earlier response.
     before: str
+    #: Only sessions whose name contains this text. Upper and lower case are the same.
+    name: str
+    #: Only sessions that have all of these words, or words that begin with them, in one message of
+    #: the user or the model or in the name. Upper and lower case are the same.
+    search: str
+    #: Only sessions that were modified at this time or later, in milliseconds since 1970.
+    modifiedSince: int
+    #: Only sessions that were modified before this time, in milliseconds since 1970.
+    modifiedUntil: int
 
 
 class _ListSessionsResponseRequired(TypedDict):

@@ -122,7 +122,7 @@ async fn attached_session_is_named_in_each_command() {
 #[tokio::test]
 async fn refused_session_is_an_error() {
     let (mut server, mut fake) = connect().await;
-    let selection = ListSessions { cwd: None, all: true, limit: Some(1), before: None };
+    let selection = ListSessions { all: true, limit: Some(1), ..ListSessions::default() };
     let (sessions, ()) = tokio::join!(server.list_sessions(selection), async {
         let command = fake.read().await;
         fake.respond(&command, json!({"sessions": [], "next": null})).await;

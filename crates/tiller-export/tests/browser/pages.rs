@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tiller_export::Export;
+use tiller_export::{Export, ExportSource};
 
 /// A conversation with every kind of entry.
 const SESSION: &str = include_str!("../sample/session.jsonl");
@@ -27,7 +27,7 @@ pub fn page(session: &str) -> Page {
     fs::write(&file, session).unwrap();
     let path = dir.path().join("page.html");
     let export = Export {
-        session: file,
+        source: ExportSource::File(file),
         to: path.clone(),
         secrets: Vec::new(),
         windows: HashMap::from([("openai/gpt-5.5".to_owned(), 8000)]),

@@ -13,7 +13,7 @@ function uuid() {
 	return native.importNow("pi:ai").uuidv7();
 }
 
-/** The folder of a project's sessions, the same as tiller's. */
+/** The folder of a project's sessions, the same as tiller's. Null if they are stored in a database. */
 const folderOf = (cwd, sessionDir) => sessionDir || query("session", { read: "projectDir", cwd: String(cwd) });
 
 function headerOf(cwd, { id, parentSession } = {}) {
@@ -22,12 +22,13 @@ function headerOf(cwd, { id, parentSession } = {}) {
 }
 
 function fileOf(folder, { timestamp, id }) {
+	if (!folder) throw new Error("sessions are stored in a database: pass the folder for the file of this one");
 	return `${folder}/${timestamp.replace(/[:.]/g, "-")}_${id}.jsonl`;
 }
 
 /** The files of a folder, newest first. */
 function filesIn(folder) {
-	if (!files().existsSync(folder)) return [];
+	if (!folder || !files().existsSync(folder)) return [];
 	const names = files().readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
 	const found = names.map((name) => ({ path: `${folder}/${name}`, time: files().statSync(`${folder}/${name}`).mtimeMs }));
 	return found.sort((a, b) => b.time - a.time);
@@ -88,7 +89,7 @@ export class SessionManager {
 	}
 	static async listAll(...given) {
 		const sessionDir = typeof given[0] === "string" ? given.shift() : query("session", { read: "allProjectsDir" });
-		if (!files().existsSync(sessionDir)) return [];
+		if (!sessionDir || !files().existsSync(sessionDir)) return [];
 		const folders = files().readdirSync(sessionDir, { withFileTypes: true }).filter((entry) => entry.isDirectory());
 		return listed(folders.flatMap(({ name }) => filesIn(`${sessionDir}/${name}`)), given[0]);
 	}

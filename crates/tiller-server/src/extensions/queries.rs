@@ -87,11 +87,15 @@ fn read_session(state: &SessionState, read: SessionRead) -> Result<Value, Error>
     let session = state.session.conversation().session();
     Ok(match read {
         SessionRead::Cwd => json!(session.cwd()),
-        SessionRead::Dir => json!(session.path().and_then(|path| path.parent())),
-        SessionRead::ProjectDir { cwd } => {
-            json!(state.session.store().project_dir(&cwd, session))
+        // A database has no folders: then these are null.
+        SessionRead::Dir => {
+            let file = session.path().filter(|_| state.session.store().has_files());
+            json!(file.and_then(|path| path.parent()))
         }
-        SessionRead::AllProjectsDir => json!(state.session.store().root),
+        SessionRead::ProjectDir { cwd } => {
+            json!(state.session.store().store.project_dir(&cwd, session))
+        }
+        SessionRead::AllProjectsDir => json!(state.session.store().store.root()),
         SessionRead::Id => json!(session.id()),
         SessionRead::File => json!(session.path()),
         SessionRead::LeafId => json!(session.leaf()),

@@ -1,5 +1,7 @@
 //! Session changes that extensions request, and the hooks before a change.
 
+use std::path::Path;
+
 use serde_json::Value;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_js::Extensions;
@@ -39,12 +41,13 @@ pub(super) fn extension_switch_session(
     path: &str,
     answer: ExtensionReply,
 ) {
-    let path = state.workspace.cwd().join(path);
-    if !path.exists() {
-        let error = tiller_session::Error::NotFound(path).to_string();
-        return answer.respond(Err(error));
+    match handlers::session::stored_at(state, Path::new(path)) {
+        Ok(path) => {
+            let change = SessionChange::Switch { path };
+            session_change::request(state, Requester::Extension(answer), change);
+        }
+        Err(error) => answer.respond(Err(error)),
     }
-    session_change::request(state, Requester::Extension(answer), SessionChange::Switch { path });
 }
 
 /// `ctx.fork`: before a user message, or after any entry.

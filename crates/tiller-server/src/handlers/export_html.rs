@@ -10,7 +10,7 @@ use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, tools};
 
-/// The page is made from the file, on another thread: later messages are not in it.
+/// The page is made from what is stored, on another thread: later messages are not in it.
 pub(crate) fn export_html(
     state: &mut SessionState,
     label: &Label,
@@ -18,18 +18,18 @@ pub(crate) fn export_html(
     output_path: Option<&Path>,
 ) -> Handled {
     let session = state.session.conversation().session();
-    let file = match session.path() {
+    let source = match session.path() {
         None => return Err(IN_MEMORY.to_owned()),
-        Some(_) if !session.is_on_disk() => return Err(NOTHING_YET.to_owned()),
-        Some(file) => file.to_owned(),
+        Some(_) if !session.is_stored() => return Err(NOTHING_YET.to_owned()),
+        Some(location) => state.session.store().export_source(location.to_owned()),
     };
     let setting = Setting {
         system: project_state::system_prompt(state),
         tools: tools::offered(state).specs(),
     };
     let export = Export {
-        to: Export::output_path(&file, output_path, level.file_prefix(), state.workspace.cwd()),
-        session: file,
+        to: Export::output_path(&source, output_path, level.file_prefix(), state.workspace.cwd()),
+        source,
         secrets: state.models.registry().secrets(),
         windows: state.models.registry().context_windows(),
         setting: Some(setting),

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use tiller_agent::event::Event;
 use tiller_protocol::data::{SessionSummary, SessionsData};
 use tiller_protocol::{Label, ListSessions, Reply};
-use tiller_session::Error;
-use tiller_session::list::{Cursor, SessionInfo};
+use tiller_session::list::{Cursor, ListQuery, SessionInfo};
+use tiller_session::{Error, Store};
 
 use super::done;
 use crate::dispatch::{Handled, Response};
 use crate::requester::Requester;
 use crate::session_change::{self, SessionChange};
-use crate::session_store::SessionStore;
 use crate::state::SessionState;
 
 pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
@@ -33,14 +32,20 @@ pub(crate) fn new_session(
 }
 
 pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> Handled {
-    let path = state.workspace.cwd().join(path);
-    if !path.exists() {
-        return Err(Error::NotFound(path).to_string());
-    }
-    change(state, label, SessionChange::Switch { path })
+    change(state, label, SessionChange::Switch { path: stored_at(state, &path)? })
 }
 
-/// A missing file is refused before the current run is closed.
+/// The location of the session to change to. A missing file is refused before the current run is
+/// closed.
+pub(crate) fn stored_at(state: &SessionState, named: &Path) -> Result<PathBuf, String> {
+    let store = &state.session.store().store;
+    let location = store.location(named, state.workspace.cwd());
+    if !store.may_have(&location) {
+        return Err(Error::NotFound(location).to_string());
+    }
+    Ok(location)
+}
+
 pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
     if !state.session.conversation().session().contains(&entry_id) {
         let what = if label.command == "branch" { "branching" } else { "forking" };
@@ -65,37 +70,32 @@ pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionCha
 const LIST_LIMIT: usize = 100;
 
 pub(crate) fn list(state: &mut SessionState, label: &Label, options: ListSessions) -> Handled {
-    let before = cursor(&options)?;
     let cwd = match (&options.cwd, options.all) {
         (Some(cwd), _) => Some(cwd.clone()),
         (None, true) => None,
         (None, false) => Some(state.workspace.cwd().to_owned()),
     };
-    let store = state.session.store().clone();
-    state.respond_from_thread(label.clone(), move || {
-        Ok(Reply::data(&listing(&store, cwd.as_deref(), options.limit, before.as_ref())?))
-    });
+    let query = list_query(options, cwd)?;
+    let store = state.session.store().store.clone();
+    state.respond_from_thread(label.clone(), move || Ok(Reply::data(&listing(&*store, &query)?)));
     Ok(Response::Later)
 }
 
-/// Where a list begins.
-pub(crate) fn cursor(options: &ListSessions) -> Result<Option<Cursor>, String> {
-    match options.before.as_deref().map(Cursor::read) {
-        Some(None) => Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
-        Some(cursor) => Ok(cursor),
-        None => Ok(None),
-    }
+/// What is asked of the list of the sessions of this working directory, or of all.
+pub(crate) fn list_query(options: ListSessions, cwd: Option<PathBuf>) -> Result<ListQuery, String> {
+    let ListSessions { limit, before, name, search, modified_since, modified_until, .. } = options;
+    let before = match before.as_deref().map(Cursor::read) {
+        Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
+        Some(cursor) => cursor,
+        None => None,
+    };
+    let limit = limit.unwrap_or(LIST_LIMIT);
+    Ok(ListQuery { cwd, name, text: search, modified_since, modified_until, limit, before })
 }
 
-/// Reads files, so it is called on a thread that may block.
-pub(crate) fn listing(
-    store: &SessionStore,
-    cwd: Option<&Path>,
-    limit: Option<usize>,
-    before: Option<&Cursor>,
-) -> Result<SessionsData, String> {
-    let listing = store.list(cwd, limit.unwrap_or(LIST_LIMIT), before);
-    let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
+/// Reads the store, so it is called on a thread that may block.
+pub(crate) fn listing(store: &dyn Store, query: &ListQuery) -> Result<SessionsData, String> {
+    let listing = store.list(query).map_err(|err| err.to_string())?;
     let sessions = listing.sessions.into_iter().map(summary).collect();
     let next = listing.next.map(|cursor| cursor.to_string());
     Ok(SessionsData { sessions, next })

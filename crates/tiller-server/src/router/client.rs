@@ -1,5 +1,6 @@
 //! A client of many sessions: its commands to the server, and its lines on their way to sessions.
 
+mod follow;
 mod refusals;
 
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ use crate::connection::{
     WireFormat, line_bytes,
 };
 use crate::handlers::hello::{capabilities, chosen, hello_data};
-use crate::handlers::session::{cursor, listing};
+use crate::handlers::session::{list_query, listing};
 use crate::hosted::{AttachRequest, Hosted, SessionCommand};
 use crate::lines::Line;
 use crate::out::{OutputQueue, Pipe};
@@ -170,6 +171,8 @@ enum Finished {
 struct Opening {
     label: Label,
     is_dedicated: bool,
+    /// What the client may do with it.
+    mode: AttachMode,
     since: Instant,
     loaded: Result<(Reservation, NewSession), LoadError>,
 }
@@ -264,15 +267,16 @@ impl Client {
             }
             Ok(Command::ListSessions(options)) => {
                 let label = label(id, "list_sessions");
-                let before = match cursor(&options) {
-                    Ok(before) => before,
+                let cwd = options.cwd.clone();
+                let query = match list_query(options, cwd) {
+                    Ok(query) => query,
                     Err(error) => return self.refuse(id, &Refusal::of(&label, error)),
                 };
-                let store = self.shared.opener.store();
+                let opener = self.shared.opener.clone();
                 let done = self.done.clone();
                 tokio::task::spawn_blocking(move || {
-                    let cwd = options.cwd.as_deref();
-                    let line = match listing(&store, cwd, options.limit, before.as_ref()) {
+                    let listed = opener.store().and_then(|store| listing(&*store.store, &query));
+                    let line = match listed {
                         Ok(data) => success(label.id.as_deref(), label.command, &data),
                         Err(error) => {
                             refusal_line(label.id.as_deref(), &Refusal::of(&label, error))
@@ -297,7 +301,7 @@ impl Client {
             ServerCommand::OpenSession(request) => self.open(id, request).await,
             ServerCommand::CloseSession(target) => self.close(id, &target.session_id),
             ServerCommand::ListOpenSessions => self.list(id),
-            ServerCommand::Attach(request) => self.attach(id, request),
+            ServerCommand::Attach(request) => self.attach(id.as_deref(), request),
             ServerCommand::Detach(target) => self.detach(id, &target.session_id),
         }
     }
@@ -314,12 +318,18 @@ impl Client {
         let since = Instant::now();
         let load = async move {
             let loaded = shared.load_new(request).await.map(|session| (reservation, session));
-            Opening { label, is_dedicated, since, loaded }
+            let mode = AttachMode::Control;
+            Opening { label, is_dedicated, mode, since, loaded }
         };
         if is_dedicated {
             let opening = load.await;
             return self.opened(opening);
         }
+        self.load_beside(load);
+    }
+
+    /// Loads a session beside this task.
+    fn load_beside(&mut self, load: impl Future<Output = Opening> + Send + 'static) {
         self.opening += 1;
         let done = self.done.clone();
         tokio::spawn(async move {
@@ -340,7 +350,7 @@ impl Client {
 
     /// Starts a session that has its files.
     fn opened(&mut self, opening: Opening) {
-        let Opening { label, is_dedicated, since, loaded } = opening;
+        let Opening { label, is_dedicated, mode, since, loaded } = opening;
         let (reservation, mut session) = match loaded {
             Ok(loaded) => loaded,
             Err(why) => return self.refuse_opening(&label, &why),
@@ -351,7 +361,7 @@ impl Client {
         let mut attachment = None;
         let started = shared.start(reservation, session, |handle| {
             let named = (!is_dedicated).then(|| handle.clone());
-            let (request, own) = self.join(named, AttachMode::Control, None, waiting_label);
+            let (request, own) = self.join(named, mode, None, waiting_label);
             attachment = Some(own);
             request
         });
@@ -404,12 +414,12 @@ impl Client {
         (request, Attachment { number, mode, lines, control, unread, is_ending: false, records })
     }
 
-    fn attach(&mut self, id: Option<Box<RawValue>>, request: Attach) {
-        let Attach { session_id, mode, since, epoch } = request;
-        let label = label(id.as_deref(), "attach");
-        let Some(entry) = self.shared.find(&session_id) else {
-            return self.refuse_unknown(&label, &session_id);
+    fn attach(&mut self, id: Option<&RawValue>, request: Attach) {
+        let Some(entry) = self.shared.find(&request.session_id) else {
+            return self.follow(id, request);
         };
+        let Attach { session_id, mode, since, epoch } = request;
+        let label = label(id, "attach");
         let handle: Arc<str> = session_id.into();
         // The new attachment takes the place of an older one of this client.
         if let Some(old) = self.attachments.remove(&handle) {

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use tiller_protocol::{ClosedReason, ErrorCode, Level, OpenSession, Refusal, RefusalKind, Request};
+use tiller_session::Owner;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::{Entry, OpenError, Shared};
+use super::{Entry, OpenError, SessionInUse, Shared};
 use crate::config::ServerConfig;
 use crate::connection::ClientInput;
 use crate::connections::Connections;
@@ -29,21 +30,21 @@ impl Shared {
         self: &Arc<Self>,
         request: OpenSession,
     ) -> Result<NewSession, LoadError> {
-        if !request.is_stored_session() {
+        if !request.is_stored_session() || request.read_only {
             return self.load(request).await;
         }
         let shared = self.clone();
         let wanted = request.clone();
         let open = tokio::task::spawn_blocking(move || {
-            let file = shared.opener.stored_file(&wanted)?;
-            shared.with_file(&file).map(|handle| (file, handle))
+            let location = shared.opener.location(&wanted)?;
+            shared.open_at(&location).map(|handle| (location, handle))
         });
-        if let Ok(Some((file, handle))) = open.await {
+        if let Ok(Some((location, handle))) = open.await {
             let error = format!(
                 "Session {} is open in this server already, as {handle}: attach to it",
-                file.display()
+                location.display()
             );
-            return Err(LoadError::Refused(OpenError { error, in_use: Some(file) }));
+            return Err(LoadError::OpenHere { error, handle });
         }
         self.load(request).await
     }
@@ -56,16 +57,30 @@ impl Shared {
         // The semaphore is never closed.
         let _turn =
             self.opening.acquire().await.map_err(|err| LoadError::other(err.to_string()))?;
-        let opener = self.opener.clone();
+        let shared = self.clone();
         let tools = request.tools.clone();
-        let opened = tokio::task::spawn_blocking(move || opener.open(&request)).await;
-        let config = opened
-            .map_err(|crash| LoadError::other(format!("internal error: {crash}")))?
-            .map_err(LoadError::Refused)?;
+        let opened = tokio::task::spawn_blocking(move || {
+            shared.opener.open(&request).map_err(|refused| shared.load_error(refused))
+        });
+        let opened = opened.await;
+        let config =
+            opened.map_err(|crash| LoadError::other(format!("internal error: {crash}")))??;
         let count = config.extension_plan.count();
         match self.extensions.clone().try_acquire_many_owned(count as u32) {
             Ok(extensions) => Ok(NewSession { config: Box::new(config), tools, extensions }),
             Err(_) => Err(LoadError::TooManyExtensions { count, max: self.config.max_extensions }),
+        }
+    }
+
+    /// The writer that has the session may be another session of this server, which has begun to
+    /// write it in the meantime.
+    fn load_error(&self, refused: OpenError) -> LoadError {
+        let OpenError { error, in_use } = refused;
+        let Some(in_use) = in_use else { return LoadError::Refused { error } };
+        let SessionInUse { location, owner } = *in_use;
+        match self.open_at(&location) {
+            Some(handle) => LoadError::OpenHere { error, handle },
+            None => LoadError::OpenElsewhere { error, owner },
         }
     }
 
@@ -108,18 +123,40 @@ impl Shared {
 
 /// Why a session cannot be loaded.
 pub(super) enum LoadError {
-    Refused(OpenError),
-    TooManyExtensions { count: usize, max: usize },
+    Refused {
+        error: String,
+    },
+    /// This server has the session open.
+    OpenHere {
+        error: String,
+        handle: Arc<str>,
+    },
+    /// There is no session with this id.
+    Unknown {
+        session: String,
+    },
+    /// Another process has the session open.
+    OpenElsewhere {
+        error: String,
+        owner: Option<Box<Owner>>,
+    },
+    TooManyExtensions {
+        count: usize,
+        max: usize,
+    },
 }
 
 impl LoadError {
     fn other(error: String) -> LoadError {
-        LoadError::Refused(OpenError { error, in_use: None })
+        LoadError::Refused { error }
     }
 
     pub(super) fn text(&self) -> String {
         match self {
-            LoadError::Refused(refused) => refused.error.clone(),
+            LoadError::Refused { error }
+            | LoadError::OpenHere { error, .. }
+            | LoadError::OpenElsewhere { error, .. } => error.clone(),
+            LoadError::Unknown { session } => format!("No open session {session:?}"),
             LoadError::TooManyExtensions { count, max } => format!(
                 "the session has {count} extensions, and the open sessions of this server may \
                  have {max} (--max-extensions)"
@@ -207,7 +244,7 @@ impl SessionTask {
         }
     }
 
-    /// Reads the session from its file again.
+    /// Reads the session from its store again.
     async fn reload(&self) -> Result<NewSession, String> {
         let (session_path, cwd) = self.hosted.place();
         let tools = self.tools.clone();

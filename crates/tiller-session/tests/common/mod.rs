@@ -14,7 +14,14 @@ pub fn owner() -> Owner {
         pid: std::process::id(),
         host: "here".into(),
         started: "2026-11-15T20:00:00.000Z".into(),
+        address: None,
     }
+}
+
+/// The owner that the process with this number is. All but the first can be reached by clients.
+pub fn owner_of(process: usize) -> Owner {
+    let address = (process > 0).then(|| format!("tcp://127.0.0.1:{}", 7000 + process));
+    Owner { program: format!("tiller {process}"), address, ..owner() }
 }
 
 pub fn new_session() -> NewSession {
@@ -98,7 +105,7 @@ fn show_blocks(blocks: &[Block]) -> String {
 }
 
 /// Everything about a session that is compared.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     pub id: String,
     pub name: Option<String>,
@@ -128,6 +135,22 @@ pub fn snapshot(session: &Session) -> Snapshot {
         context_len: session.context_len(),
         stats: session.stats().clone(),
     }
+}
+
+/// The ids of all entries, in the order of their lines.
+pub fn ids(session: &Session) -> Vec<String> {
+    let outline = session.outline();
+    (0..outline.len()).map(|number| outline.id(number).to_owned()).collect()
+}
+
+/// The header and the line of every entry.
+pub fn lines_of(session: &Session) -> Vec<String> {
+    let mut lines = vec![session.header().line()];
+    let mut outline = session.outline();
+    for number in 0..outline.len() {
+        lines.push(outline.line(number).unwrap().into_owned());
+    }
+    lines
 }
 
 pub fn reopen(path: &Path) -> Session {

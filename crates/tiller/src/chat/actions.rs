@@ -345,7 +345,7 @@ async fn set_thinking(client: &Client, level: ThinkingLevel) -> Result<ActionRes
 }
 
 async fn list_sessions(client: &Client) -> Result<ActionResult, ClientError> {
-    let selection = ListSessions { cwd: None, all: false, limit: Some(SESSIONS_MAX), before: None };
+    let selection = ListSessions { limit: Some(SESSIONS_MAX), ..ListSessions::default() };
     let sessions = client.list_sessions(selection).await?.sessions;
     if sessions.is_empty() {
         return Ok(note("[resume] this folder has no stored session".to_owned()));

@@ -65,7 +65,7 @@ async fn connect(command: &ChatCommand, address: &str, env: &ProcessEnv) -> Resu
 /// The file of the newest session of a folder.
 async fn newest_session(server: &mut Server, cwd: &Path) -> Result<Option<PathBuf>, String> {
     let cwd = Some(cwd.to_owned());
-    let selection = ListSessions { cwd, all: false, limit: Some(1), before: None };
+    let selection = ListSessions { cwd, limit: Some(1), ..ListSessions::default() };
     let data = server.list_sessions(selection).await.map_err(|error| words(&error))?;
     Ok(data.sessions.into_iter().next().map(|session| session.path))
 }

@@ -33,6 +33,14 @@ impl Address {
         host.parse().map(Address::WebSocket).map_err(|_| expected())
     }
 
+    /// The same address for a program with another working directory.
+    pub(crate) fn absolute(&self, cwd: &Path) -> Address {
+        match self {
+            Address::Unix(path) => Address::Unix(cwd.join(path)),
+            Address::WebSocket(address) => Address::WebSocket(*address),
+        }
+    }
+
     /// Whether only programs of this machine can connect.
     pub fn is_local(&self) -> bool {
         match self {

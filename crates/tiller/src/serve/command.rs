@@ -52,6 +52,13 @@ pub struct ServeCommand {
     /// Accept web pages of this origin; may be repeated
     #[arg(long, value_name = "ORIGIN", action = ArgAction::Append)]
     allow_origin: Vec<String>,
+    /// Store sessions in this database: postgres://…, or `files` [default: TILLER_STORE]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where clients of other processes reach this one, for errors that name it [default: the first
+    /// address]
+    #[arg(long, value_name = "ADDRESS")]
+    advertise: Option<String>,
     /// Drop a session from memory when it was idle for so long; 0 means never
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     idle_close: u64,
@@ -91,7 +98,11 @@ impl ServeCommand {
         }
         let token_file = self.token_file.unwrap_or_else(|| agent_dir.join("serve-token"));
         let token = if has_tcp { token::read_or_create(&token_file)? } else { String::new() };
-        let opener = Opener::new(self.options, env)?;
+        let env = env.with_store(self.store.as_deref());
+        if let Some(address) = self.advertise {
+            env.serves_at(address);
+        }
+        let opener = Opener::new(self.options, env.clone())?;
         let router_config = RouterConfig {
             level: Level::PiDelta,
             idle_limit: (self.idle_close > 0).then(|| Duration::from_secs(self.idle_close)),
@@ -110,12 +121,18 @@ impl ServeCommand {
         let code = runtime.block_on(async {
             let router = Router::new(router_config, Arc::new(opener));
             let pending = PendingConnections::default();
-            let http =
-                HttpServer { router: router.clone(), access, serves_page: self.web, pending };
-            serve(router, Arc::new(http), addresses, drain).await
-        })?;
+            let http = HttpServer {
+                router: router.clone(),
+                access,
+                serves_page: self.web,
+                pending,
+                databases: env.databases().clone(),
+            };
+            serve(router, Arc::new(http), addresses, drain, &env).await
+        });
+        env.databases().close();
         runtime.shutdown_background();
-        Ok(code)
+        Ok(code?)
     }
 }
 
@@ -127,6 +144,7 @@ async fn serve(
     http: Arc<HttpServer>,
     addresses: Vec<Address>,
     drain: Duration,
+    env: &ProcessEnv,
 ) -> Result<u8, String> {
     let (signals, mut received) = mpsc::channel(8);
     listen_for_signals(signals);
@@ -134,6 +152,13 @@ async fn serve(
     for address in &addresses {
         listeners.push(Listener::open(address).await?);
     }
+    for listener in &listeners {
+        let address = listener.address().map_err(|err| format!("cannot read an address: {err}"))?;
+        env.serves_at(address.absolute(&env.cwd).to_string());
+    }
+    // The owner of sessions has an address by now. A database that cannot be used is reported here
+    // rather than with the first session.
+    router.check_store()?;
     let mut tasks = Vec::new();
     for listener in listeners {
         let address = listener.address().map_err(|err| format!("cannot read an address: {err}"))?;

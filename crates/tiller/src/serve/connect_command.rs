@@ -66,6 +66,9 @@ pub struct ConnectCommand {
     /// Tools the model may use: names or patterns
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
+    /// Open the session read-only, even while another process writes to it
+    #[arg(long, requires = "session")]
+    read_only: bool,
     /// Store nothing on disk
     #[arg(long)]
     no_session: bool,
@@ -133,6 +136,7 @@ impl ConnectCommand {
             name: self.name.clone(),
             tools: self.tools.clone(),
             in_memory: self.no_session,
+            read_only: self.read_only,
             dedicated: true,
         })
     }

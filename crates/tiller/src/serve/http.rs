@@ -19,6 +19,7 @@ use super::access::{AccessDenied, AccessRules, RequestFacts};
 use super::page;
 use super::pending::{PendingConnections, PendingId};
 use super::web_socket::serve_web_socket;
+use crate::stores::Databases;
 
 /// How long a client may take to send the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ pub(crate) struct HttpServer {
     pub(crate) access: AccessRules,
     pub(crate) serves_page: bool,
     pub(crate) pending: PendingConnections,
+    /// Those that must answer for the server to be ready.
+    pub(crate) databases: Databases,
 }
 
 type Body = Full<Bytes>;
@@ -41,7 +44,7 @@ pub(crate) async fn serve(server: Arc<HttpServer>, stream: TcpStream, id: Pendin
     stream.set_nodelay(true).ok();
     let service = service_fn(move |request| {
         let server = server.clone();
-        async move { Ok::<_, Infallible>(respond(&server, request, id)) }
+        async move { Ok::<_, Infallible>(respond(&server, request, id).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -54,7 +57,7 @@ pub(crate) async fn serve(server: Arc<HttpServer>, stream: TcpStream, id: Pendin
     connection.await.ok();
 }
 
-fn respond(
+async fn respond(
     server: &Arc<HttpServer>,
     mut request: Request<Incoming>,
     id: PendingId,
@@ -93,6 +96,7 @@ fn respond(
             json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#)
         }
         "/health" => json(StatusCode::OK, r#"{"status":"ok"}"#),
+        "/ready" => ready(server).await,
         "/metrics" => {
             let mut response = plain(StatusCode::OK, &server.router.metrics_page());
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -100,6 +104,21 @@ fn respond(
             response
         }
         _ => plain(StatusCode::NOT_FOUND, "Not found\n"),
+    }
+}
+
+/// Whether clients can open sessions here.
+async fn ready(server: &HttpServer) -> Response<Body> {
+    if server.router.is_stopping() {
+        return json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#);
+    }
+    let databases = server.databases.clone();
+    let asked = tokio::task::spawn_blocking(move || databases.are_ready());
+    if asked.await.unwrap_or(false) {
+        json(StatusCode::OK, r#"{"status":"ready"}"#)
+    } else {
+        let body = r#"{"status":"unavailable","reason":"the database does not answer"}"#;
+        json(StatusCode::SERVICE_UNAVAILABLE, body)
     }
 }
 

@@ -14,6 +14,7 @@ use tiller_session::Error;
 use crate::api_key;
 use crate::args::{Args, EarlyExit};
 use crate::launch::{Launch, NotLaunched, ProcessEnv};
+use crate::startup_session::is_missing_or_empty;
 
 /// Starts sessions with the flags that all of them share.
 pub struct Opener {
@@ -34,6 +35,7 @@ impl Opener {
             return Err(StartError::Usage(why));
         }
         api_key::take(&mut args)?;
+        let env = env.with_store(args.store.as_deref());
         Ok(Opener { flags, env, session_dir: args.session_dir, api_key: args.api_key })
     }
 
@@ -70,6 +72,9 @@ impl Opener {
         if request.in_memory {
             flags.push("--no-session".into());
         }
+        if request.read_only {
+            flags.push("--read-only".into());
+        }
         let mut args = read(&flags)?;
         args.api_key = self.api_key.clone();
         args.api_key_file = None;
@@ -90,16 +95,21 @@ impl Opener {
         Ok(self.env.clone().in_folder(cwd))
     }
 
-    /// The file of the stored session that is asked for.
+    /// The location of the stored session that is asked for.
     fn find(&self, request: &OpenSession, cwd: &Path) -> Result<Option<PathBuf>, String> {
         match (&request.session_path, &request.session_id) {
             (Some(path), _) => {
-                let path = cwd.join(path);
+                let store = self.store()?;
+                let location = store.store.location(path, cwd);
                 // As a flag, a missing file would become a new session.
-                let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
-                if is_there { Ok(Some(path)) } else { Err(Error::NotFound(path).to_string()) }
+                if store.has_files() && is_missing_or_empty(&location) {
+                    return Err(Error::NotFound(location).to_string());
+                }
+                Ok(Some(location))
             }
-            (None, Some(id)) => self.store().find(id, cwd).map(Some),
+            (None, Some(id)) => {
+                self.store()?.store.find(id, cwd).map(Some).map_err(|err| err.to_string())
+            }
             (None, None) => Ok(None),
         }
     }
@@ -109,30 +119,26 @@ impl SessionOpener for Opener {
     fn open(&self, request: &OpenSession) -> Result<ServerConfig, OpenError> {
         let other = |error| OpenError { error, in_use: None };
         let env = self.env(request).map_err(other)?;
-        let file = self.find(request, &env.cwd).map_err(other)?;
-        let request =
-            OpenSession { session_path: file.clone(), session_id: None, ..request.clone() };
+        let location = self.find(request, &env.cwd).map_err(other)?;
+        let request = OpenSession { session_path: location, session_id: None, ..request.clone() };
         let args = self.args(&request).map_err(other)?;
         match Launch::prepare(&args, env) {
             Ok(launch) => Ok(launch.config),
-            Err(NotLaunched { why, .. }) => {
-                let in_use =
-                    file.filter(|file| matches!(self.store().open(file), Err(Error::InUse { .. })));
+            Err(NotLaunched { why, in_use, .. }) => {
                 Err(OpenError { error: why.message().to_owned(), in_use })
             }
         }
     }
 
-    fn stored_file(&self, request: &OpenSession) -> Option<PathBuf> {
+    fn location(&self, request: &OpenSession) -> Option<PathBuf> {
         let cwd = request.cwd.as_ref().unwrap_or(&self.env.cwd);
         // What is wrong with the request is reported when the session is opened.
         self.find(request, cwd).ok().flatten()
     }
 
-    fn store(&self) -> SessionStore {
-        let mut store = self.env.session_store(self.session_dir.clone(), Clock::System);
-        store.chosen = store.chosen.or_else(|| self.env.settings().session_dir);
-        store
+    fn store(&self) -> Result<SessionStore, String> {
+        let settings = self.env.settings();
+        self.env.session_store(self.session_dir.clone(), &settings, Clock::System)
     }
 }
 

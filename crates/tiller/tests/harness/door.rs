@@ -80,12 +80,12 @@ impl SessionOpener for OneSession {
         config.ok_or_else(|| OpenError { error: "opened twice".to_owned(), in_use: None })
     }
 
-    fn stored_file(&self, _: &OpenSession) -> Option<PathBuf> {
+    fn location(&self, _: &OpenSession) -> Option<PathBuf> {
         None
     }
 
-    fn store(&self) -> SessionStore {
-        self.store.clone()
+    fn store(&self) -> Result<SessionStore, String> {
+        Ok(self.store.clone())
     }
 }
 

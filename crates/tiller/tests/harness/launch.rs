@@ -24,7 +24,7 @@ use tiller_server::extensions::{ExtensionEnv, ExtensionPlan};
 use tiller_server::server::OnEof;
 use tiller_server::session_store::SessionStore;
 use tiller_server::{ToolConfig, Workspace};
-use tiller_session::{Durability, Files, Owner, SessionId};
+use tiller_session::{Durability, FileStore, Files, Owner, SessionId};
 use tokio::time::Instant;
 
 use super::tools;
@@ -33,11 +33,13 @@ use super::transcript::Transcript;
 /// When every conversation begins.
 const START: u64 = 1_700_000_000_000;
 
+/// `database` is where sessions are stored in place of files.
 pub fn launch(
     transcript: &Transcript,
     folder: &TempDir,
     model: Arc<dyn Provider>,
     files: Files,
+    database: Option<SessionStore>,
 ) -> Result<ServerConfig, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let level = match option("wire") {
@@ -67,18 +69,13 @@ pub fn launch(
     let tools = known.filter(|tool| names.contains(&tool.name())).collect();
     let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
     // Sessions are stored if a transcript says so, outside the tools' folder.
-    let store = SessionStore {
-        persists: option("sessions") == Some("kept"),
-        root: folder.path().join(".sessions"),
-        chosen: None,
-        owner: Owner {
-            program: "tiller".into(),
-            pid: 1,
-            host: "here".into(),
-            started: "2023-11-14T22:13:20.000Z".into(),
-        },
-        files,
-    };
+    let owner = owner();
+    let root = folder.path().join(".sessions");
+    let mut store = SessionStore::files(FileStore { root, chosen: None, owner, files });
+    store.persists = option("sessions") == Some("kept");
+    if let Some(database) = database {
+        store = database;
+    }
     let extension_plan = match option("extensions") {
         Some(paths) => extension_plan(&place, paths, option("flags"), folder),
         None => ExtensionPlan::default(),
@@ -111,6 +108,17 @@ pub fn launch(
         clock: Clock::From { start: START, since: Instant::now() },
         diagnostics,
     })
+}
+
+/// The process under test.
+pub fn owner() -> Owner {
+    Owner {
+        program: "tiller".into(),
+        pid: 1,
+        host: "here".into(),
+        started: "2023-11-14T22:13:20.000Z".into(),
+        address: None,
+    }
 }
 
 /// Loads the extensions of a transcript in engines of this process, with the paused clock.

@@ -24,7 +24,10 @@ mod wording;
 
 use std::path::Path;
 
+pub use launch::owner;
+
 use door::Door;
+use tiller_server::session_store::SessionStore;
 use transcript::{Line, Transcript};
 
 /// Plays the file and compares. Returns a description of the difference.
@@ -103,6 +106,56 @@ pub fn check_behind(door: Door, path: &Path) -> Option<String> {
     Some(format!("{name} ({door:?}) differs:\n{}", difference(&text, &actual)))
 }
 
+/// Transcripts about a session that will never be stored, and about an extension that opens the file
+/// of a session.
+const ONLY_IN_FILES: [&str; 2] =
+    ["export-html-of-nothing", "extension-cannot-write-the-open-session"];
+
+/// Plays the file with sessions in a database. The records are the same, except for the location of
+/// sessions.
+pub fn check_in(database: SessionStore, path: &Path) -> Option<String> {
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).unwrap();
+    let transcript = Transcript::parse(&text).ok()?;
+    if transcript.is_about_files() || ONLY_IN_FILES.contains(&name.as_str()) {
+        return None;
+    }
+    let mut played = String::new();
+    let start = || server::TestServer::start_in(&transcript, database);
+    if let Err(why) = play_on(&transcript, Extras::None, start, &mut played) {
+        return Some(format!("{name} (database): {why}\n{}", last_lines(&played, 12)));
+    }
+    let actual = without_locations(&format!("{}{played}", transcript.head));
+    let expected = without_locations(&text);
+    if sorted(&actual) == sorted(&expected) {
+        return None;
+    }
+    Some(format!("{name} (database) differs:\n{}", difference(&expected, &actual)))
+}
+
+/// The text without the fields that say where a session is stored, in state that is shown as far as
+/// it differs from the default.
+fn without_locations(text: &str) -> String {
+    const FIELD: &str = "\"sessionFile\":\"";
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(at) = rest.find(FIELD) {
+        let value = at + FIELD.len();
+        let end = rest[value..].find('"').map_or(rest.len(), |end| value + end + 1);
+        kept.push_str(&rest[..at]);
+        rest = &rest[end..];
+        if let Some(behind) = rest.strip_prefix(',') {
+            rest = behind;
+        } else if kept.ends_with(',') {
+            kept.pop();
+        }
+    }
+    let shown = kept + rest;
+    shown
+        .replace("get_state ok {}", "get_state ok {…}")
+        .replace("\"storage\":\"memory\"", "\"storage\":\"session\"")
+}
+
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -115,13 +168,22 @@ fn play(
     door: Door,
     played: &mut String,
 ) -> Result<(), String> {
+    play_on(transcript, extras, || server::TestServer::start(transcript, door), played)
+}
+
+fn play_on(
+    transcript: &Transcript,
+    extras: Extras,
+    start: impl FnOnce() -> Result<server::TestServer, String>,
+    played: &mut String,
+) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut server = server::TestServer::start(transcript, door)?;
+        let mut server = start()?;
         if extras == Extras::All {
             server.ask_for_extras()?;
         }

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tiller_demo::script::{ScriptFeeder, ScriptProvider};
 use tiller_server::connection::{ClientInput, Signal};
 use tiller_server::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
+use tiller_server::session_store::SessionStore;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -53,18 +54,24 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(transcript: &Transcript, door: Door) -> Result<TestServer, String> {
-        TestServer::start_behind(door, transcript, Faulty::new(None))
+        TestServer::start_behind(door, transcript, Faulty::new(None), None)
+    }
+
+    /// The same with sessions in a database.
+    pub fn start_in(transcript: &Transcript, database: SessionStore) -> Result<TestServer, String> {
+        TestServer::start_behind(Door::Direct, transcript, Faulty::new(None), Some(database))
     }
 
     /// The same on a disk that may fail.
     pub fn start_on(transcript: &Transcript, disk: Arc<Faulty>) -> Result<TestServer, String> {
-        TestServer::start_behind(Door::Direct, transcript, disk)
+        TestServer::start_behind(Door::Direct, transcript, disk, None)
     }
 
     fn start_behind(
         door: Door,
         transcript: &Transcript,
         disk: Arc<Faulty>,
+        database: Option<SessionStore>,
     ) -> Result<TestServer, String> {
         let folder = scratch_folder();
         for (path, content) in &transcript.files {
@@ -78,7 +85,7 @@ impl TestServer {
             std::fs::copy(examples.join(name), folder.path().join(name)).unwrap();
         }
         let (model, feeder) = ScriptProvider::live();
-        let launch = launch(transcript, &folder, model.clone(), disk.files())?;
+        let launch = launch(transcript, &folder, model.clone(), disk.files(), database)?;
         let Entrance { lines, control, output, task } = enter(door, launch);
         let reader = ClientReader::new(output, control.clone());
         Ok(TestServer {

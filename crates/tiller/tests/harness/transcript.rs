@@ -131,6 +131,16 @@ impl Transcript {
         self.shows_bytes() || self.groups.iter().flatten().any(is_about)
     }
 
+    /// Whether it is about the files in which sessions are stored.
+    pub fn is_about_files(&self) -> bool {
+        let is_about = |line: &Line| match line {
+            Line::Signal(name) => !name.starts_with("SIG"),
+            Line::Client(text) => text.contains(".jsonl") || text.contains(".sessions"),
+            _ => false,
+        };
+        self.groups.iter().flatten().any(is_about)
+    }
+
     /// Whether the client itself asks for numbers or results.
     pub fn asks_for_extras(&self) -> bool {
         let asks = |line: &Line| match line {

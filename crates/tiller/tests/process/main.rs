@@ -5,6 +5,8 @@
 
 #[path = "../support/examples.rs"]
 mod example_lines;
+#[path = "../support/postgres.rs"]
+mod postgres;
 #[path = "../support/schema.rs"]
 mod schema;
 #[path = "../support/skip.rs"]
@@ -44,6 +46,7 @@ mod serve;
 mod session_links;
 mod sessions;
 mod starting;
+mod store;
 mod terminal;
 mod xcsh;
 mod xcsh_edges;

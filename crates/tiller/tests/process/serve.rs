@@ -1,7 +1,7 @@
 //! `tiller serve` as its clients see it: each claim of docs/serve.md, through the real program.
 
-mod client;
-mod server;
+pub mod client;
+pub mod server;
 
 mod access;
 mod attach;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -74,6 +75,49 @@ fn resumed_session_has_its_messages() {
     assert_eq!(listed["sessions"][0]["messageCount"], 4);
     assert_eq!(listed["next"], Value::Null);
     again.hang_up();
+}
+
+#[test]
+fn sessions_are_listed_by_name_words_and_time() {
+    let place = place();
+    let mut client = start(&place, &["--name", "Old Harbour"]);
+    client.prompt("Read about tides");
+    let old = client.ask(json!({"type": "get_state"}))["sessionFile"].clone();
+    client.ask(json!({"type": "new_session"}));
+    client.prompt("Unnamed");
+    client.hang_up();
+    // In milliseconds, and before the time of the other one.
+    let modified = 1_700_000_000_000_u64;
+    let file = fs::File::options().append(true).open(old.as_str().unwrap()).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_millis(modified)).unwrap();
+    let mut client = start(&place, &[]);
+    for (conditions, expected) in [
+        (json!({}), vec!["Unnamed", "Read about tides"]),
+        (json!({"name": "harb"}), vec!["Read about tides"]),
+        (json!({"name": "harbours"}), vec![]),
+        (json!({"search": "TIDE rea"}), vec!["Read about tides"]),
+        (json!({"search": "harbour"}), vec!["Read about tides"]),
+        (json!({"search": "unna"}), vec!["Unnamed"]),
+        // The answer of the model, but not the result of a tool.
+        (json!({"search": "two"}), vec!["Unnamed"]),
+        (json!({"search": "hello"}), vec![]),
+        (json!({"search": "ide"}), vec![]),
+        (json!({"modifiedSince": modified}), vec!["Unnamed", "Read about tides"]),
+        (json!({"modifiedSince": modified + 1}), vec!["Unnamed"]),
+        (json!({"modifiedUntil": modified}), vec![]),
+        (json!({"modifiedUntil": modified + 1}), vec!["Read about tides"]),
+        (json!({"modifiedUntil": modified + 1, "search": "unna"}), vec![]),
+        (json!({"limit": 1, "name": "harb"}), vec!["Read about tides"]),
+    ] {
+        let mut command = conditions.clone();
+        command["type"] = json!("list_sessions");
+        let listed = client.ask(command);
+        let firsts = listed["sessions"].as_array().unwrap().iter();
+        let firsts: Vec<&str> = firsts.map(|one| one["firstMessage"].as_str().unwrap()).collect();
+        assert_eq!(firsts, expected, "{conditions}");
+        assert_eq!(listed["next"], Value::Null, "{conditions}");
+    }
+    client.hang_up();
 }
 
 #[test]

@@ -19,8 +19,7 @@ fn session_is_stored_listed_and_opened_again() {
         assert!(client.close().await.unwrap().success());
 
         let again = place.client("say Again.\n").await;
-        let all = ListSessions { cwd: None, all: false, limit: None, before: None };
-        let sessions = again.list_sessions(all).await.unwrap().sessions;
+        let sessions = again.list_sessions(ListSessions::default()).await.unwrap().sessions;
         let names: Vec<_> = sessions.iter().map(|session| session.name.as_deref()).collect();
         assert_eq!(names, [Some("harbour")]);
         assert!(!again.switch_session(path).await.unwrap().cancelled);

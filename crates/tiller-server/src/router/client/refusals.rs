@@ -1,7 +1,10 @@
 //! The commands that the server refuses, and its reasons.
 
 use serde_json::value::RawValue;
-use tiller_protocol::{ErrorCode, InUseData, Label, Refusal, RefusalKind, Request, Response};
+use tiller_protocol::{
+    ErrorCode, InUseData, Label, Refusal, RefusalKind, Request, Response, SessionOwner,
+};
+use tiller_session::Owner;
 
 use super::super::NoRoom;
 use super::super::lines::{json, raw, refusal_line};
@@ -66,21 +69,36 @@ impl Client {
     pub(super) fn refuse_opening(&mut self, label: &Label, why: &LoadError) {
         let error = why.text();
         let in_use = match why {
-            LoadError::Refused(refused) => refused.in_use.as_deref(),
+            LoadError::Refused { .. } => {
+                let code = ErrorCode::CannotOpen;
+                return self.refuse_with(label.id.as_deref(), label.command, code, error);
+            }
             LoadError::TooManyExtensions { .. } => {
                 let code = ErrorCode::TooManySessions;
                 return self.refuse_with(label.id.as_deref(), label.command, code, error);
             }
-        };
-        let Some(file) = in_use else {
-            let code = ErrorCode::CannotOpen;
-            return self.refuse_with(label.id.as_deref(), label.command, code, error);
+            LoadError::Unknown { .. } => {
+                let code = ErrorCode::UnknownSession;
+                return self.refuse_with(label.id.as_deref(), label.command, code, error);
+            }
+            LoadError::OpenHere { handle, .. } => {
+                InUseData { session_id: Some(handle.to_string()), owner: None }
+            }
+            LoadError::OpenElsewhere { owner, .. } => {
+                InUseData { session_id: None, owner: owner.as_deref().map(session_owner) }
+            }
         };
         let mut response = Response::refusal(label.id.as_deref(), label.command, &error)
             .with_code(Some(ErrorCode::SessionInUse));
-        if let Some(handle) = self.shared.with_file(file) {
-            response.data = Some(raw(&InUseData { session_id: handle.to_string() }));
+        if in_use != InUseData::default() {
+            response.data = Some(raw(&in_use));
         }
         self.output.line(&json(&response));
     }
+}
+
+/// The owner of a session on the wire.
+fn session_owner(owner: &Owner) -> SessionOwner {
+    let Owner { program, pid, host, started, address } = owner.clone();
+    SessionOwner { program, pid, host, started, address }
 }

@@ -126,12 +126,34 @@ fn session_that_another_process_has_open_is_refused_with_its_name() {
     let mut client = server.connect();
     let open = json!({"type": "open_session", "sessionPath": state["data"]["sessionFile"]});
     let refused = client.refused(open.clone(), "session_in_use");
-    assert!(refused.get("data").is_none(), "{refused}");
+    let owner = &refused["data"]["owner"];
+    assert_eq!(owner["pid"], classic.id(), "{refused}");
+    let words = |name: &str| owner[name].as_str().unwrap();
+    assert!(words("program").starts_with("tiller ") && !words("started").is_empty());
+    assert_eq!((owner.get("address"), refused["data"].get("sessionId")), (None, None));
     let pid = classic.id().to_string();
     assert!(refused["error"].as_str().unwrap().contains(&pid), "{refused}");
     classic.close_stdin();
     assert_eq!(classic.end().1, Some(0));
     client.ask(open);
+}
+
+#[test]
+fn session_that_another_server_has_open_is_refused_with_its_address() {
+    let server = ServeProcess::script("say Hello.", &[]);
+    let mut client = server.connect();
+    let opened = client.open(json!({}));
+    client.prompt(&opened.handle, "Hello");
+    client.until_settled(&opened.handle);
+    let options = ["--listen", "unix:other.sock"];
+    let other = ServeProcess::script_in(server.place().clone(), "say Hello.", &options);
+    let mut stranger =
+        super::client::ServeClient::unix(&other.path("other.sock"), Default::default());
+    let open = json!({"type": "open_session", "sessionId": opened.state["sessionId"]});
+    let refused = stranger.refused(open, "session_in_use");
+    let address = format!("unix:{}", server.socket().display());
+    assert_eq!(refused["data"]["owner"]["address"], address, "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains(&address), "{refused}");
 }
 
 #[test]

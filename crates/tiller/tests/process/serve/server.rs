@@ -199,7 +199,7 @@ pub fn http(stream: &mut TcpStream, head: &str) -> (u16, String) {
 
 /// Waits until this is the case.
 #[track_caller]
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "not so: {what}");

@@ -112,6 +112,20 @@ fn stored_session_is_opened_by_path_and_by_id() {
     assert_eq!(all["sessions"][0]["name"], "Harbour");
     let some = client.ask(json!({"type": "list_sessions", "cwd": server.path("")}));
     assert_eq!(some["sessions"], json!([]));
+    // The conditions are those of a session's list_sessions.
+    for (conditions, expected) in [
+        (json!({"name": "harb"}), 1),
+        (json!({"name": "haven"}), 0),
+        (json!({"search": "stored hel"}), 0),
+        (json!({"search": "hel"}), 1),
+        (json!({"modifiedSince": 1_000}), 1),
+        (json!({"modifiedUntil": 1_000}), 0),
+    ] {
+        let mut command = conditions.clone();
+        command["type"] = json!("list_sessions");
+        let listed = client.ask(command);
+        assert_eq!(listed["sessions"].as_array().unwrap().len(), expected, "{conditions}");
+    }
     server.stop();
 }
 

@@ -1,20 +1,16 @@
-//! After any sequence of operations, the file and memory contain the same session.
-#![allow(clippy::unwrap_used)]
+//! After any sequence of operations, the store and memory contain the same session.
 
-mod common;
-
-use std::fs;
-use std::path::Path;
-
-use common::{NOW, Random, answer, begin, in_dir, new_session, owner, snapshot, user};
 use tiller_agent::message::Content;
 use tiller_agent::model::ThinkingLevel;
 use tiller_session::entry::{BranchSummary, Compaction};
 use tiller_session::{Body, Session, SessionId, Storage};
 
-/// A random operation, applicable to a session in memory and on disk alike.
+use super::{TestStore, begin, check_lines, location_of};
+use crate::common::{NOW, Random, answer, ids, new_session, show_context, snapshot, user};
+
+/// A random operation, for any session.
 #[derive(Clone, Debug)]
-enum Act {
+pub enum Act {
     Append(Body),
     Navigate(Option<usize>),
     Under(Option<usize>, Body),
@@ -22,7 +18,7 @@ enum Act {
     Name(String),
 }
 
-fn random_act(random: &mut Random, len: usize) -> Act {
+pub fn random_act(random: &mut Random, len: usize) -> Act {
     let text = ["a", "ü\u{2028}\n\"", "long ", "\\", "\u{0}\u{7f}"][random.below(5)];
     let text = text.repeat(1 + random.below(40));
     let any = |random: &mut Random| random.below(len.max(1));
@@ -53,18 +49,7 @@ fn random_act(random: &mut Random, len: usize) -> Act {
     }
 }
 
-fn ids(session: &Session) -> Vec<String> {
-    #[derive(serde::Deserialize)]
-    struct Id {
-        id: String,
-    }
-    let mut out = Vec::new();
-    session.write_entries(None, &mut out).unwrap();
-    let entries: Vec<Id> = serde_json::from_slice(&out).unwrap();
-    entries.into_iter().map(|entry| entry.id).collect()
-}
-
-fn perform(session: &mut Session, act: Act, time: u64) {
+pub fn perform(session: &mut Session, act: Act, time: u64) {
     let ids = ids(session);
     let id = |number: usize| ids.get(number).map(String::as_str);
     match act {
@@ -104,17 +89,11 @@ fn compact(session: &mut Session, random: &mut Random, time: u64) {
     session.append(Body::Compaction(compaction), time).unwrap();
 }
 
-fn reload(path: &Path) -> Session {
-    Session::open(path, owner()).unwrap()
-}
-
-#[test]
-fn reloading_gives_the_same_tree() {
-    for seed in 0..60 {
-        let dir = tempfile::tempdir().unwrap();
+pub fn reloading_gives_the_same_tree(store: &dyn TestStore) {
+    for seed in 0..store.rounds(60) {
         let mut random = Random::new(seed);
-        let mut session = begin(dir.path());
-        let path = session.path().unwrap().to_owned();
+        let mut session = begin(&*store.process(0));
+        let location = location_of(&session);
         for step in 0..60 {
             let time = NOW + step;
             if random.below(12) == 0 {
@@ -122,37 +101,38 @@ fn reloading_gives_the_same_tree() {
             }
             let act = random_act(&mut random, session.len());
             perform(&mut session, act, time);
-            if random.below(10) == 0 && session.is_on_disk() {
+            if random.below(10) == 0 && session.is_stored() {
                 let before = snapshot(&session);
-                let looked_at = Session::open_read_only(&path).unwrap();
-                assert_eq!(snapshot(&looked_at), before, "seed {seed}, step {step}");
+                let reader = store.process(1).open_read_only(&location).unwrap();
+                assert_eq!(snapshot(&reader), before, "seed {seed}, step {step}");
                 drop(session);
-                session = reload(&path);
+                session = store.process(step as usize % 2).open(&location).unwrap();
                 assert_eq!(snapshot(&session), before, "seed {seed}, step {step}");
                 assert_eq!(session.problems(), [], "seed {seed}, step {step}");
             }
         }
         session.persist().unwrap();
+        check_lines(store, &session);
         let before = snapshot(&session);
         drop(session);
-        assert_eq!(snapshot(&reload(&path)), before, "seed {seed}");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no note and no draft is left");
+        let session = store.process(2).open(&location).unwrap();
+        assert_eq!(snapshot(&session), before, "seed {seed}");
+        drop(session);
+        store.check_closed();
     }
 }
 
-#[test]
-fn memory_and_disk_behave_alike() {
-    for seed in 0..20 {
-        let dir = tempfile::tempdir().unwrap();
-        let mut on_disk = begin(dir.path());
+pub fn memory_and_store_behave_alike(store: &dyn TestStore) {
+    for seed in 0..store.rounds(20) {
+        let mut stored = begin(&*store.process(0));
         let mut in_memory = Session::new(new_session(), Storage::Memory);
         let mut random = Random::new(1000 + seed);
         for step in 0..60 {
-            let act = random_act(&mut random, on_disk.len());
-            perform(&mut on_disk, act.clone(), NOW + step);
+            let act = random_act(&mut random, stored.len());
+            perform(&mut stored, act.clone(), NOW + step);
             perform(&mut in_memory, act, NOW + step);
             if step % 6 == 5 {
-                assert_eq!(shape(&on_disk), shape(&in_memory), "seed {seed}, step {step}");
+                assert_eq!(shape(&stored), shape(&in_memory), "seed {seed}, step {step}");
             }
         }
     }
@@ -167,17 +147,15 @@ fn shape(session: &Session) -> (Vec<Option<usize>>, Option<usize>, usize, String
         path.len().checked_sub(2).and_then(|at| number(path[at]))
     });
     let leaf = session.leaf().and_then(number);
-    (parents.collect(), leaf, session.context_len(), common::show_context(session))
+    (parents.collect(), leaf, session.context_len(), show_context(session))
 }
 
 /// A fork is a path, a clone the path to the leaf, a copy everything; their contexts equal the
 /// original's.
-#[test]
-fn forks_and_clones_have_the_same_context() {
-    for seed in 0..40 {
-        let dir = tempfile::tempdir().unwrap();
+pub fn context_of_forks_clones_and_copies_is_that_of_the_original(store: &dyn TestStore) {
+    for seed in 0..store.rounds(40) {
         let mut random = Random::new(5000 + seed);
-        let mut session = begin(dir.path());
+        let mut session = begin(&*store.process(0));
         for step in 0..40 {
             if random.below(15) == 0 {
                 compact(&mut session, &mut random, NOW + step);
@@ -185,21 +163,22 @@ fn forks_and_clones_have_the_same_context() {
             let act = random_act(&mut random, session.len());
             perform(&mut session, act, NOW + step);
         }
+        let ours = store.process(0);
         let storage = || match seed % 2 {
-            0 => in_dir(dir.path()),
+            0 => ours.storage(session.cwd()),
             _ => Storage::Memory,
         };
         let clone = session.clone_at_leaf(SessionId::fresh(), storage(), NOW).unwrap();
-        let conversation = common::show_context(&session);
-        assert_eq!(common::show_context(&clone), conversation, "seed {seed}");
+        let conversation = show_context(&session);
+        assert_eq!(show_context(&clone), conversation, "seed {seed}");
         assert_eq!(clone.problems(), [], "seed {seed}");
         assert_eq!(clone.model().unwrap(), session.model().unwrap());
-        check_stored(&clone);
+        super::check_stored(store, &clone);
 
         let copy = session.copy_all(new_session(), storage()).unwrap();
         assert_eq!(snapshot(&copy).tree, snapshot(&session).tree);
         assert_eq!(copy.leaf(), session.leaf());
-        check_stored(&copy);
+        super::check_stored(store, &copy);
 
         for fork in session.fork_messages().unwrap().into_iter().take(5) {
             let forked = session.fork(&fork.entry_id, SessionId::fresh(), storage(), NOW).unwrap();
@@ -207,16 +186,9 @@ fn forks_and_clones_have_the_same_context() {
             let path = session.path_to(&fork.entry_id).unwrap();
             let mut to_parent = session.copy_all(new_session(), Storage::Memory).unwrap();
             to_parent.navigate(path.len().checked_sub(2).map(|at| path[at]), NOW).unwrap();
-            let conversation = common::show_context(&to_parent);
-            assert_eq!(common::show_context(&forked.session), conversation, "seed {seed}");
-            check_stored(&forked.session);
+            let conversation = show_context(&to_parent);
+            assert_eq!(show_context(&forked.session), conversation, "seed {seed}");
+            super::check_stored(store, &forked.session);
         }
-    }
-}
-
-fn check_stored(session: &Session) {
-    if let Some(path) = session.path().filter(|_| session.is_on_disk()) {
-        let stored = Session::open_read_only(path).unwrap();
-        assert_eq!(snapshot(&stored), snapshot(session));
     }
 }
