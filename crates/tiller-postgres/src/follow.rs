@@ -1,4 +1,4 @@
-//! Tells followers that a session has new lines: by notifications, which other processes send, and
+//! Wakes followers of a session that has new lines: by notifications, which other processes send, and
 //! by asking now and then, because a notification can be lost and poolers pass none.
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ struct FollowedSessions {
 
 struct Followed {
     session: String,
-    /// The number of lines that the follower was told about.
+    /// The number of lines that was reported to the follower.
     lines: i64,
     wake: Box<dyn Fn() + Send>,
 }
@@ -84,7 +84,7 @@ impl Followers {
     }
 
     /// Wakes the followers of a session that has more lines than they know, or is gone.
-    fn tell(&self, session: &str, lines: i64) {
+    fn report(&self, session: &str, lines: i64) {
         for followed in self.sessions().by_number.values_mut() {
             if followed.session == session && followed.lines != lines {
                 followed.lines = lines;
@@ -122,7 +122,7 @@ fn channel(shared: &Shared) -> String {
     format!("tiller_{}", shared.options.schema)
 }
 
-/// Tells followers, until the store ends.
+/// Wakes followers, until the store ends.
 pub(crate) async fn listen(shared: Arc<Shared>, followers: Arc<Followers>) {
     tokio::spawn(receive(shared.clone(), followers.clone()));
     loop {
@@ -134,7 +134,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, followers: Arc<Followers>) {
         // A failure lasts until the next question.
         if let Ok(lines) = shared.lines_of(&ids).await {
             for id in &ids {
-                followers.tell(id, lines.get(id).copied().unwrap_or(i64::MAX));
+                followers.report(id, lines.get(id).copied().unwrap_or(i64::MAX));
             }
         }
         // A new follower does not wait.
@@ -192,7 +192,7 @@ async fn pass_on<S>(
                 Some(Ok(AsyncMessage::Notification(notification))) => {
                     if let Ok(Stored { session, seq }) = serde_json::from_str(notification.payload())
                     {
-                        followers.tell(&session, seq);
+                        followers.report(&session, seq);
                     }
                 }
                 Some(Ok(_)) => {}
