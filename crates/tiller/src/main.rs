@@ -192,7 +192,10 @@ fn parsed<C: Parser>(
     arguments: &[OsString],
     run: impl FnOnce(C) -> Result<u8, StartError>,
 ) -> Result<u8, StartError> {
-    match C::try_parse_from(arguments.iter().skip(1)) {
+    // In place of the program's path, the usage line names the command: `tiller store`.
+    let name = C::command().get_name().to_owned();
+    let rest = arguments.iter().skip(2).cloned();
+    match C::try_parse_from(std::iter::once(name.into()).chain(rest)) {
         Ok(command) => run(command),
         Err(err) if err.use_stderr() => Err(StartError::Usage(usage_error(&err))),
         Err(err) => Ok(show(&err.render().to_string())?),

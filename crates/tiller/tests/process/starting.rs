@@ -132,6 +132,13 @@ fn help_command_equals_the_help_flag() {
     assert_eq!(printed(&["help"]), printed(&["--help"]));
     assert_eq!(printed(&["help", "session"]), printed(&["session", "--help"]));
     assert_eq!(printed(&["help", "session", "list"]), printed(&["session", "list", "--help"]));
+    for (arguments, usage) in [
+        (&["help", "session"][..], "Usage: tiller session <COMMAND>\n"),
+        (&["help", "session", "list"], "Usage: tiller session list [OPTIONS]\n"),
+    ] {
+        let text = printed(arguments);
+        assert!(text.contains(usage), "{text}");
+    }
     assert!(printed(&["help", "auth"]).contains("remove"));
 }
 
