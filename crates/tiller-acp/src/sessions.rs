@@ -1,0 +1,37 @@
+//! The open sessions of a client, by both of their names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent_client_protocol_schema::v1::SessionId;
+
+use crate::session::Session;
+
+/// The sessions by their handles. The client names a session by the id of its stored conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_handle: HashMap<Arc<str>, Session>,
+}
+
+impl Sessions {
+    pub(crate) fn add(&mut self, session: Session) {
+        self.by_handle.insert(session.handle().clone(), session);
+    }
+
+    pub(crate) fn remove(&mut self, handle: &str) -> Option<Session> {
+        self.by_handle.remove(handle)
+    }
+
+    pub(crate) fn by_handle(&mut self, handle: &str) -> Option<&mut Session> {
+        self.by_handle.get_mut(handle)
+    }
+
+    /// The session that the client names.
+    pub(crate) fn by_id(&mut self, id: &SessionId) -> Option<&mut Session> {
+        self.by_handle.values_mut().find(|session| session.id() == id && session.is_known())
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.by_handle.values_mut()
+    }
+}
