@@ -18,7 +18,7 @@ use tiller_protocol::{
 use crate::initialize::{self, ClientOffer, KEY_METHOD};
 use crate::json_rpc::{Message, Params, error, internal, invalid_params, invalid_request};
 use crate::link::{Expected, Link, Output};
-use crate::opening::OpenRequest;
+use crate::opening::{OpenRequest, not_found};
 use crate::prompt_content::PromptContent;
 use crate::session::{Awaited, Session};
 use crate::sessions::Sessions;
@@ -302,8 +302,7 @@ impl Connection {
         };
         // The server takes the beginning of an id, and ACP does not.
         if let Some(id) = open.stored_session().filter(|id| *id.0 != *state.session_id) {
-            let why = format!("there is no session {id}");
-            self.link.refuse(&open.request, &error(ErrorCode::ResourceNotFound, why));
+            self.link.refuse(&open.request, &not_found(id));
             let close = SessionTarget { session_id: data.session_id.into_owned() };
             self.link.command(None, &ServerCommand::CloseSession(close), Expected::Ignored);
             return;
@@ -327,6 +326,3 @@ fn listed(data: SessionsData) -> ListSessionsResponse {
     let sessions = data.sessions.into_iter().map(info).collect();
     ListSessionsResponse::new(sessions).next_cursor(data.next)
 }
-
-#[cfg(test)]
-mod tests;

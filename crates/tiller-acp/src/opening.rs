@@ -6,7 +6,7 @@ use agent_client_protocol_schema::v1::{
     AuthenticateResponse, Error, ErrorCode, LoadSessionRequest, NewSessionRequest, RequestId,
     ResumeSessionRequest, SessionId,
 };
-use tiller_protocol::{ErrorCode as Code, OpenSession, Response, ServerCommand};
+use tiller_protocol::{ErrorCode as Code, InUseData, OpenSession, Response, ServerCommand};
 
 use crate::json_rpc::{error, internal, invalid_params};
 use crate::mcp_servers::SetMcpServers;
@@ -100,8 +100,17 @@ impl OpenRequest {
     /// Why the session could not be opened.
     pub(crate) fn refusal(&self, response: &Response<'_>) -> Error {
         let why = response.error.as_deref().unwrap_or("the session could not be opened");
-        match (response.code, self.stored_session()) {
-            (Some(Code::CannotOpen), Some(_)) => error(ErrorCode::ResourceNotFound, why),
+        let Some(id) = self.stored_session() else { return internal(why) };
+        match response.code {
+            Some(Code::CannotOpen) => error(ErrorCode::ResourceNotFound, why),
+            Some(Code::SessionInUse) => {
+                let data = response.data.as_ref().and_then(|data| data.read::<InUseData>().ok());
+                match data.and_then(|data| data.session_id) {
+                    // The server takes the beginning of an id, and ACP does not.
+                    Some(_) => not_found(id),
+                    None => internal(why),
+                }
+            }
             _ => internal(why),
         }
     }
@@ -118,6 +127,10 @@ pub(crate) fn no_key() -> Error {
 
 pub(crate) fn authenticated() -> AuthenticateResponse {
     AuthenticateResponse::new()
+}
+
+pub(crate) fn not_found(id: &SessionId) -> Error {
+    error(ErrorCode::ResourceNotFound, format!("there is no session {id}"))
 }
 
 fn absolute(cwd: PathBuf) -> Result<PathBuf, Error> {

@@ -5,6 +5,7 @@ use tiller_agent::message::StopReason as AnswerEnd;
 use tiller_protocol::{AssistantMessage, LimitName, PromptReason, PromptStatus};
 
 use crate::json_rpc::internal;
+use crate::link::Link;
 use crate::prompt_content::PromptContent;
 
 /// A prompt that waits for the one before it.
@@ -49,8 +50,19 @@ impl Prompting {
         Prompting { request, command, is_cancelled: false, last_answer: None, outcome: None }
     }
 
-    /// The answer to the request.
-    pub(crate) fn answer(&self) -> Result<PromptResponse, Error> {
+    /// Whether it is known how it ends.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_cancelled || self.outcome.is_some()
+    }
+
+    pub(crate) fn answer_request(&self, link: &mut Link) {
+        match self.answer() {
+            Ok(answer) => link.answer(&self.request, &answer),
+            Err(why) => link.refuse(&self.request, &why),
+        }
+    }
+
+    fn answer(&self) -> Result<PromptResponse, Error> {
         match &self.outcome {
             _ if self.is_cancelled => Ok(PromptResponse::new(StopReason::Cancelled)),
             Some(Ok(reason)) => Ok(PromptResponse::new(*reason)),

@@ -185,7 +185,10 @@ impl Session {
     pub(crate) fn response(&mut self, awaited: Awaited, response: &Response<'_>, link: &mut Link) {
         match awaited {
             Awaited::McpServers => match &response.error {
-                Some(why) => self.give_up(internal(format!("mcpServers: {why}")), link),
+                Some(why) => {
+                    let why = format!("the session cannot use these MCP servers: {why}");
+                    self.give_up(internal(why), link);
+                }
                 None => self.ask_for_models(link),
             },
             Awaited::Models => {
@@ -401,10 +404,7 @@ impl Session {
     /// The prompt has its outcome, and the client has all of its updates.
     fn answer_prompt(&mut self, link: &mut Link) {
         let Step::Prompting(prompting) = &self.step else { return };
-        match prompting.answer() {
-            Ok(answer) => link.answer(&prompting.request, &answer),
-            Err(why) => link.refuse(&prompting.request, &why),
-        }
+        prompting.answer_request(link);
         self.step = Step::Idle;
         self.start_next(link);
     }
@@ -565,8 +565,8 @@ impl Session {
         let why = internal(format!("the session {} has ended: {why}", self.id));
         match std::mem::replace(&mut self.step, Step::Closing(Closing::default())) {
             Step::Opening(open) => link.refuse(&open.request, &why),
-            Step::Prompting(prompting) if prompting.is_cancelled => {
-                link.answer(&prompting.request, &PromptResponse::new(StopReason::Cancelled));
+            Step::Prompting(prompting) if prompting.has_ended() => {
+                prompting.answer_request(link);
             }
             Step::Prompting(prompting) => link.refuse(&prompting.request, &why),
             Step::Closing(Closing { request, prompt }) => {

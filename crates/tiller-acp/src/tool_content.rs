@@ -41,7 +41,8 @@ pub(crate) fn finished(
     cwd: &Path,
 ) -> Vec<ToolCallContent> {
     if output.is_error {
-        return shown(tool, output.content);
+        // Why a call failed is a sentence, except for the output of a command.
+        return shown(if tool == "bash" { tool } else { "" }, output.content);
     }
     let changes = match (tool, tool_calls::path(arguments, cwd)) {
         ("edit", Some(path)) => {
