@@ -22,6 +22,7 @@ use crate::opening::{OpenRequest, not_found};
 use crate::prompt_content::PromptContent;
 use crate::session::{Awaited, Session};
 use crate::sessions::Sessions;
+use crate::updates::title_of;
 
 /// A client of the Agent Client Protocol, and a tiller server behind it.
 #[derive(Debug)]
@@ -72,6 +73,12 @@ impl Connection {
     /// The lines that have come together since the last call.
     pub fn take_output(&mut self) -> Output {
         self.link.take_output()
+    }
+
+    /// Whether the server must not be told yet that the client has closed its input, because it would
+    /// not answer the client's last requests.
+    pub fn needs_server(&self) -> bool {
+        self.link.awaits_list()
     }
 
     /// A line of the client, without its end.
@@ -312,16 +319,10 @@ impl Connection {
     }
 }
 
-/// The longest title of a session in a list.
-const TITLE_MAX_CHARS: usize = 120;
-
 fn listed(data: SessionsData) -> ListSessionsResponse {
     let info = |session: SessionSummary| {
-        let title = session.name.unwrap_or(session.first_message);
-        let title: String = title.trim().chars().take(TITLE_MAX_CHARS).collect();
-        SessionInfo::new(session.id, session.cwd)
-            .title((!title.is_empty()).then_some(title))
-            .updated_at(session.modified)
+        let title = session.name.or_else(|| title_of(&session.first_message));
+        SessionInfo::new(session.id, session.cwd).title(title).updated_at(session.modified)
     };
     let sessions = data.sessions.into_iter().map(info).collect();
     ListSessionsResponse::new(sessions).next_cursor(data.next)

@@ -159,6 +159,12 @@ impl Link {
         self.expected.remove(&id)
     }
 
+    /// Whether a list of sessions is waited for. No session answers it, so it would be lost at the end
+    /// of the input.
+    pub(crate) fn awaits_list(&self) -> bool {
+        self.expected.values().any(|expected| matches!(expected, Expected::Listed(_)))
+    }
+
     /// Forgets the responses that a session that has ended does not write any more.
     pub(crate) fn session_ended(&mut self, handle: &str) {
         self.expected.retain(

@@ -53,6 +53,8 @@ pub(crate) struct Session {
     /// Updates that wait until the client knows the session.
     held: Vec<SessionUpdate>,
     name: Option<String>,
+    /// Whether the client has a title for it.
+    has_title: bool,
     /// What the client knows of the usage.
     usage: Option<SessionUpdate>,
     /// How many options are being set: the answers show them.
@@ -123,6 +125,7 @@ impl Session {
             questions: Questions::default(),
             held: Vec::new(),
             name: state.session_name.as_deref().map(str::to_owned),
+            has_title: state.session_name.is_some() || state.message_count > 0,
             usage: None,
             options_in_change: 0,
         };
@@ -372,6 +375,7 @@ impl Session {
 
     fn start_next(&mut self, link: &mut Link) {
         let Some(QueuedPrompt { request, content }) = self.queue.pop_front() else { return };
+        self.show_title(&content.text, link);
         let prompt = Command::Prompt(Prompt {
             message: content.text,
             images: content.images,
@@ -381,6 +385,15 @@ impl Session {
         });
         let command = self.command(&prompt, Awaited::Prompt, link);
         self.step = Step::Prompting(Prompting::new(request, command));
+    }
+
+    /// A session without a name has the beginning of its first message for a title.
+    fn show_title(&mut self, message: &str, link: &mut Link) {
+        let title = updates::title_of(message).filter(|_| !message.starts_with('/'));
+        if let Some(title) = title.filter(|_| !self.has_title) {
+            self.has_title = true;
+            self.update(updates::session_info(Some(&title)), link);
+        }
     }
 
     /// A prompt was refused. Without a key, the client may offer to authenticate.
@@ -500,6 +513,7 @@ impl Session {
             self.update(update, link);
         }
         match record {
+            Record::SessionInfoChanged { .. } => self.has_title = true,
             Record::MessageEnd { message: Message::Assistant(answer) } => {
                 if let Step::Prompting(prompting) = &mut self.step {
                     prompting.last_answer = Some(LastAnswer::new(answer));

@@ -394,6 +394,15 @@ fn content_block(block: &Block) -> Option<ContentBlock> {
     }
 }
 
+/// The longest title of a session.
+const TITLE_MAX_CHARS: usize = 120;
+
+/// The title of a session without a name: how its first message begins.
+pub(crate) fn title_of(message: &str) -> Option<String> {
+    let line = message.trim().lines().next()?;
+    Some(line.trim_end().chars().take(TITLE_MAX_CHARS).collect())
+}
+
 pub(crate) fn session_info(name: Option<&str>) -> SessionUpdate {
     let title = name.map_or(MaybeUndefined::Null, |name| MaybeUndefined::Value(name.to_owned()));
     let mut info = SessionInfoUpdate::new();

@@ -117,7 +117,7 @@ impl Bridge {
         }
         let input = if !self.for_server.is_empty() {
             ClientInput::Lines(std::mem::take(&mut self.for_server))
-        } else if let ClientLines::Ended = self.client {
+        } else if matches!(self.client, ClientLines::Ended) && !self.connection.needs_server() {
             self.client = ClientLines::Told;
             ClientInput::EndOfInput
         } else {

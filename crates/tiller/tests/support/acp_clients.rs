@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::skip::skip;
 
 /// The published schema of version 1.
+#[allow(dead_code, reason = "only the transcripts are checked against it")]
 pub struct Schema {
     definitions: Value,
     line: Validator,
@@ -16,14 +17,15 @@ pub struct Schema {
 
 /// The folder into which `.ci/run` installs packages.
 pub fn packages() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ci")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ci/acp")
 }
 
 /// The schema in the package of the TypeScript SDK. Without the package, the test is skipped.
+#[allow(dead_code, reason = "only the transcripts are checked against it")]
 pub fn schema() -> Option<Schema> {
     let path = packages().join("node_modules/@agentclientprotocol/sdk/schema/v1/schema.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        skip("ACP", "@agentclientprotocol/sdk is not installed in target/ci");
+        skip("ACP", "@agentclientprotocol/sdk is not installed in target/ci/acp");
         return None;
     };
     let schema: Value = serde_json::from_str(&text).unwrap();
@@ -34,6 +36,7 @@ pub fn schema() -> Option<Schema> {
 impl Schema {
     /// Whether a line of the agent fits: as a line, and its content as the type of its method. A
     /// line alone says little, because results of extensions may be anything.
+    #[allow(dead_code, reason = "only the transcripts are checked against it")]
     pub fn check(&self, line: &Value, answers: Option<&str>) -> Result<(), String> {
         let fits = |validator: &Validator, value: &Value| match validator.iter_errors(value).next()
         {
