@@ -69,11 +69,13 @@ impl ConfigOptions {
         options
     }
 
-    pub(crate) fn set_state(&mut self, state: &StateData<'_>) {
+    /// Takes over the model and the level. Returns whether it is another model.
+    pub(crate) fn set_state(&mut self, state: &StateData<'_>) -> bool {
         // Without a model, a state has a placeholder.
         let model = state.model.as_deref().filter(|model| model.provider != "unknown");
-        self.model = model.map(ModelChoice::new);
+        let model = model.map(ModelChoice::new);
         self.level = state.thinking_level;
+        std::mem::replace(&mut self.model, model.clone()) != model
     }
 
     pub(crate) fn set_models<'a>(&mut self, models: impl IntoIterator<Item = &'a Model>) {
@@ -162,11 +164,6 @@ impl ConfigOptions {
                 Ok(Command::SetThinkingLevel(SetThinkingLevel { level }))
             }
         }
-    }
-
-    /// Takes over a level that was selected elsewhere. False: it is selected already.
-    pub(crate) fn level_changed(&mut self, level: ThinkingLevel) -> bool {
-        std::mem::replace(&mut self.level, level) != level
     }
 }
 

@@ -75,7 +75,7 @@ impl Connection {
         self.link.take_output()
     }
 
-    /// Whether the server must not be told yet that the client has closed its input, because it would
+    /// Whether the server must not learn yet that the client has closed its input, because it would
     /// not answer the client's last requests.
     pub fn needs_server(&self) -> bool {
         self.link.awaits_list()
@@ -104,7 +104,7 @@ impl Connection {
                     self.link.refuse(&id, &why);
                 }
             }
-            // A notification has no answer, so what is wrong with one cannot be told.
+            // A notification has no answer, so what is wrong with one is not reported.
             Message::Notification { method, params } => {
                 self.notification(&method, &params).unwrap_or_default();
             }
@@ -173,8 +173,8 @@ impl Connection {
     /// The client answers a question.
     fn answer(&mut self, id: &RequestId, result: Result<Value, Error>) {
         let RequestId::Number(question) = *id else { return };
-        let asked = self.sessions.iter_mut().find(|session| session.has_asked(question));
-        if let Some(session) = asked {
+        let asked = self.link.take_question(question);
+        if let Some(session) = asked.and_then(|handle| self.sessions.by_handle(&handle)) {
             session.answered(question, result, &mut self.link);
         }
     }
@@ -266,8 +266,9 @@ impl Connection {
 
     fn session_ended(&mut self, handle: &str, why: &str) {
         if let Some(mut session) = self.sessions.remove(handle) {
-            session.ended(why, &mut self.link);
-            self.link.session_ended(handle);
+            let why = internal(format!("the session {} has ended: {why}", session.id()));
+            session.ended(&why, &mut self.link);
+            self.link.session_ended(handle, &why);
         }
     }
 
@@ -327,3 +328,6 @@ fn listed(data: SessionsData) -> ListSessionsResponse {
     let sessions = data.sessions.into_iter().map(info).collect();
     ListSessionsResponse::new(sessions).next_cursor(data.next)
 }
+
+#[cfg(test)]
+mod tests;

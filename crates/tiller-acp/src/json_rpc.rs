@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn lines_are_requests_notifications_or_answers() {
         check(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, expect!["request 1 m"]);
         check(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{}}"#, expect!["request a m"]);
         check(r#"{"jsonrpc":"2.0","method":"m"}"#, expect!["notification m"]);

@@ -42,6 +42,8 @@ pub(crate) struct Link {
     expected: HashMap<u64, Expected>,
     open_requests: HashSet<RequestId>,
     last_question: i64,
+    /// The sessions whose questions the client has not answered, by their handles.
+    questions: HashMap<i64, Arc<str>>,
 }
 
 /// A command for a session, or for the server.
@@ -94,16 +96,23 @@ impl Link {
         self.output.to_client.push(line);
     }
 
-    /// Sends the client a request. The result names it.
-    pub(crate) fn ask(&mut self, method: &str, params: &impl Serialize) -> i64 {
+    /// Sends the client a question of a session. The result names it.
+    pub(crate) fn ask(&mut self, handle: &Arc<str>, method: &str, params: &impl Serialize) -> i64 {
         self.last_question += 1;
+        self.questions.insert(self.last_question, handle.clone());
         let id = RequestId::Number(self.last_question);
         self.output.to_client.push(request_line(&id, method, params));
         self.last_question
     }
 
-    /// Tells the client that the answer to a request is no longer needed.
+    /// The session that has asked, when the client answers.
+    pub(crate) fn take_question(&mut self, question: i64) -> Option<Arc<str>> {
+        self.questions.remove(&question)
+    }
+
+    /// Tells the client that the answer to a question is no longer needed.
     pub(crate) fn withdraw(&mut self, question: i64) {
+        self.questions.remove(&question);
         let params = CancelRequestNotification::new(RequestId::Number(question));
         let method = PROTOCOL_LEVEL_METHOD_NAMES.cancel_request;
         self.output.to_client.push(notification_line(method, &params));
@@ -165,10 +174,18 @@ impl Link {
         self.expected.values().any(|expected| matches!(expected, Expected::Listed(_)))
     }
 
-    /// Forgets the responses that a session that has ended does not write any more.
-    pub(crate) fn session_ended(&mut self, handle: &str) {
-        self.expected.retain(
-            |_, expected| !matches!(expected, Expected::OfSession(owner, _) if **owner == *handle),
-        );
+    /// Forgets the responses that a session that has ended does not write any more, and refuses the
+    /// requests that wait for them.
+    pub(crate) fn session_ended(&mut self, handle: &str, why: &Error) {
+        let is_of_it = |expected: &Expected| matches!(expected, Expected::OfSession(owner, _) if **owner == *handle);
+        let forgotten: Vec<Expected> =
+            self.expected.extract_if(|_, expected| is_of_it(expected)).map(|(_, it)| it).collect();
+        for expected in &forgotten {
+            if let Expected::OfSession(_, awaited) = expected
+                && let Some(request) = awaited.request()
+            {
+                self.refuse(request, why);
+            }
+        }
     }
 }

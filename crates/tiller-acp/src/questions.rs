@@ -2,6 +2,7 @@
 //! form where the client shows forms.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::BooleanPropertySchema;
 use agent_client_protocol_schema::v1::{
@@ -58,7 +59,7 @@ impl Questions {
         &mut self,
         asked: &Asked<'_>,
         session: &SessionId,
-        handle: &str,
+        handle: &Arc<str>,
         offer: ClientOffer,
         link: &mut Link,
     ) {
@@ -66,11 +67,12 @@ impl Questions {
             Way::Permission => {
                 let (request, answers) = permission(asked, session);
                 let method = CLIENT_METHOD_NAMES.session_request_permission;
-                (link.ask(method, &request), Form::Permission(answers))
+                (link.ask(handle, method, &request), Form::Permission(answers))
             }
             Way::Form => {
                 let request = elicitation(asked, session);
-                (link.ask(CLIENT_METHOD_NAMES.elicitation_create, &request), Form::Elicitation)
+                let method = CLIENT_METHOD_NAMES.elicitation_create;
+                (link.ask(handle, method, &request), Form::Elicitation)
             }
             Way::None => return reply(asked.dialog, UiAnswer::Cancelled, handle, link),
         };
@@ -81,10 +83,6 @@ impl Questions {
     /// Answers a dialog as if the user had closed it.
     pub(crate) fn refuse(&self, asked: &Asked<'_>, handle: &str, link: &mut Link) {
         reply(asked.dialog, UiAnswer::Cancelled, handle, link);
-    }
-
-    pub(crate) fn contains(&self, id: i64) -> bool {
-        self.open.contains_key(&id)
     }
 
     /// The client has answered. An answer that cannot be read counts as a closed dialog.
@@ -105,7 +103,8 @@ impl Questions {
 
     /// The prompt was cancelled: every dialog is closed. The client knows that it need not answer.
     pub(crate) fn cancel(&mut self, handle: &str, link: &mut Link) {
-        for (_, question) in std::mem::take(&mut self.open) {
+        for (id, question) in std::mem::take(&mut self.open) {
+            link.take_question(id);
             reply(&question.dialog, UiAnswer::Cancelled, handle, link);
         }
     }
@@ -253,5 +252,73 @@ fn filled_in(result: Value) -> Option<UiAnswer> {
         ElicitationContentValue::Boolean(yes) => Some(UiAnswer::Confirmed(yes)),
         ElicitationContentValue::String(text) => Some(UiAnswer::Value(text)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn way_of_a_question_depends_on_its_kind_and_the_client() {
+        let select = DialogKind::Select { title: String::new(), options: Vec::new() };
+        let input = DialogKind::Input { title: String::new(), placeholder: None };
+        for (kind, call, forms, expected) in [
+            (&select, Some("c"), true, Way::Permission),
+            (&select, Some("c"), false, Way::Permission),
+            (&select, None, true, Way::Form),
+            (&select, None, false, Way::Permission),
+            (&input, Some("c"), true, Way::Form),
+            (&input, Some("c"), false, Way::None),
+            (&input, None, false, Way::None),
+        ] {
+            let asked = Asked { dialog: "d", kind, call };
+            let offer = ClientOffer { forms, ..ClientOffer::default() };
+            assert_eq!(way(&asked, offer), expected, "{kind:?} {call:?} {forms}");
+        }
+    }
+
+    #[test]
+    fn meaning_of_an_option_is_read_from_its_name() {
+        use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+        for (name, expected) in [
+            ("Yes", AllowOnce),
+            ("Allow for this session", AllowOnce),
+            ("Yes, always", AllowAlways),
+            ("No", RejectOnce),
+            ("Deny (d)", RejectOnce),
+            ("Never", RejectAlways),
+            ("Northern", AllowOnce),
+            ("", AllowOnce),
+        ] {
+            assert_eq!(kind_of(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn answers_that_do_not_fit_count_as_closed() {
+        let answers = || vec![UiAnswer::Confirmed(true)];
+        for result in [
+            json!({"outcome": {"outcome": "cancelled"}}),
+            json!({"outcome": {"outcome": "selected", "optionId": "option-1"}}),
+            json!({"outcome": {"outcome": "selected", "optionId": "yes"}}),
+            json!({}),
+            json!(null),
+        ] {
+            assert_eq!(chosen(answers(), result), None);
+        }
+        for result in [
+            json!({"action": "decline"}),
+            json!({"action": "accept"}),
+            json!({"action": "accept", "content": {"other": "x"}}),
+            json!({"action": "accept", "content": {"answer": 3}}),
+            json!("accept"),
+        ] {
+            assert_eq!(filled_in(result), None);
+        }
+        let yes = json!({"action": "accept", "content": {"answer": false}});
+        assert_eq!(filled_in(yes), Some(UiAnswer::Confirmed(false)));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tiller_agent::message::{Content, CustomMessage, Message};
 use tiller_protocol::data::EntriesData;
 
-use crate::tool_content::Output;
+use crate::tool_content::CallOutput;
 use crate::updates::Updates;
 
 /// An entry of a session, as far as a client sees it.
@@ -82,7 +82,7 @@ fn message_updates(message: &Message, updates: &mut Updates) -> Vec<SessionUpdat
         Message::User(user) => updates.user(&user.content),
         Message::Assistant(answer) => updates.answer(&answer.content),
         Message::ToolResult(result) => {
-            let output = Output {
+            let output = CallOutput {
                 content: &result.content,
                 details: result.details.as_ref(),
                 is_error: result.is_error,

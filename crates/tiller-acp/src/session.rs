@@ -1,42 +1,34 @@
 //! One session of the client: what it is doing, and what waits.
 
+mod prompts;
+mod responses;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
-    CloseSessionResponse, ConfigOptionUpdate, Error, ErrorCode, LoadSessionResponse,
-    NewSessionResponse, PromptResponse, RequestId, ResumeSessionResponse, SessionConfigOptionValue,
-    SessionId, SessionUpdate, SetSessionConfigOptionResponse, StopReason,
+    CloseSessionResponse, Error, ErrorCode, LoadSessionResponse, NewSessionResponse,
+    PromptResponse, RequestId, ResumeSessionResponse, SessionConfigOption,
+    SessionConfigOptionValue, SessionId, SessionUpdate, StopReason,
 };
-use serde::Deserialize;
 use serde_json::Value;
-use tiller_protocol::data::{
-    CommandsData, EntriesData, IntegrationsData, ModelConnectionState, ModelsData, StateData,
-    StatsData, ThinkingLevelsData,
-};
+use tiller_protocol::data::StateData;
 use tiller_protocol::{
-    Command, DialogKind, GetEntries, ListRange, Message, OpenedData, Prompt, Record, Response,
-    ServerCommand, SessionTarget, UiRequest, WhenBusy,
+    Command, DialogKind, ListRange, Message, OpenedData, Record, ServerCommand, SessionTarget,
+    UiRequest,
 };
 
 use crate::config_options::ConfigOptions;
 use crate::initialize::ClientOffer;
-use crate::json_rpc::{error, internal, invalid_request};
+use crate::json_rpc::{error, invalid_request};
 use crate::link::{Expected, Link};
 use crate::mcp_servers::SetMcpServers;
 use crate::opening::{OpenKind, OpenRequest, authenticated, no_key};
-use crate::prompt_content::PromptContent;
 use crate::prompting::{LastAnswer, Prompting, QueuedPrompt, outcome};
 use crate::questions::{Asked, Questions};
-use crate::replay::replay;
 use crate::updates::{self, Updates};
 
-/// How many bytes of prompts may wait in a session.
-const QUEUE_MAX_BYTES: usize = 64 << 20;
-/// How many prompts may wait.
-const QUEUE_MAX: usize = 1_000;
-/// The client's own name of a prompt, by which its message is known to be the client's.
-const OWN_MESSAGE: &str = "acp";
+pub(crate) use responses::{Awaited, StateReason};
 
 /// A session of the client.
 #[derive(Debug)]
@@ -57,6 +49,8 @@ pub(crate) struct Session {
     has_title: bool,
     /// What the client knows of the usage.
     usage: Option<SessionUpdate>,
+    /// The options that the client shows.
+    shown_options: Vec<SessionConfigOption>,
     /// How many options are being set: the answers show them.
     options_in_change: usize,
 }
@@ -78,31 +72,6 @@ struct Closing {
     request: Option<RequestId>,
     /// The prompt that was cancelled by it.
     prompt: Option<RequestId>,
-}
-
-/// What the response to a command of a session is waited for.
-#[derive(Clone, Debug)]
-pub(crate) enum Awaited {
-    McpServers,
-    Models,
-    Levels,
-    Entries,
-    Commands,
-    /// The usage after the session was opened, after a turn, or after a change of the model.
-    Usage,
-    /// The usage at the end of a prompt, before its answer.
-    LastUsage,
-    Prompt,
-    /// Whether a prompt was refused for lack of a key.
-    KeyCheck {
-        why: String,
-    },
-    /// An option was set for this request.
-    OptionSet(RequestId),
-    /// The options after a change: for this request, or without one.
-    State(Option<RequestId>),
-    LevelsAfter(Option<RequestId>),
-    Closed,
 }
 
 impl Session {
@@ -127,6 +96,7 @@ impl Session {
             name: state.session_name.as_deref().map(str::to_owned),
             has_title: state.session_name.is_some() || state.message_count > 0,
             usage: None,
+            shown_options: Vec::new(),
             options_in_change: 0,
         };
         session.begin_opening(open, link);
@@ -184,113 +154,6 @@ impl Session {
         link.command(Some(&self.handle), command, expected)
     }
 
-    /// The response to one of the session's commands.
-    pub(crate) fn response(&mut self, awaited: Awaited, response: &Response<'_>, link: &mut Link) {
-        match awaited {
-            Awaited::McpServers => match &response.error {
-                Some(why) => {
-                    let why = format!("the session cannot use these MCP servers: {why}");
-                    self.give_up(internal(why), link);
-                }
-                None => self.ask_for_models(link),
-            },
-            Awaited::Models => {
-                if let Ok(data) = response.read::<ModelsData<'static>>() {
-                    self.options.set_models(data.models.iter().map(|model| &**model));
-                }
-                self.command(&Command::GetAvailableThinkingLevels, Awaited::Levels, link);
-            }
-            Awaited::Levels => {
-                self.take_levels(response);
-                match &self.step {
-                    Step::Opening(open) if matches!(open.kind, OpenKind::Load(_)) => {
-                        self.command(&Command::GetEntries(GetEntries::ALL), Awaited::Entries, link);
-                    }
-                    _ => self.finish_opening(link),
-                }
-            }
-            Awaited::Entries => match response.read::<EntriesData<'static>>() {
-                Ok(entries) => {
-                    for update in replay(&entries, &mut self.updates) {
-                        link.update(&self.id, update);
-                    }
-                    self.finish_opening(link);
-                }
-                Err(why) => self.give_up(internal(why), link),
-            },
-            Awaited::Commands => {
-                if let Ok(data) = response.read::<CommandsData>() {
-                    self.update(updates::commands(&data), link);
-                }
-            }
-            Awaited::Usage => self.show_usage(response, link),
-            Awaited::LastUsage => {
-                self.show_usage(response, link);
-                self.answer_prompt(link);
-            }
-            Awaited::Prompt => {
-                if let Some(why) = &response.error {
-                    let why = why.clone().into_owned();
-                    self.command(&Command::GetIntegrations, Awaited::KeyCheck { why }, link);
-                }
-            }
-            Awaited::KeyCheck { why } => self.refuse_prompt(why, response, link),
-            Awaited::OptionSet(request) => match &response.error {
-                Some(why) => {
-                    self.options_in_change -= 1;
-                    link.refuse(&request, &internal(why.clone()));
-                }
-                None => {
-                    self.command(&Command::GetState, Awaited::State(Some(request)), link);
-                }
-            },
-            Awaited::State(request) => {
-                if let Ok(state) = response.read::<StateData<'static>>() {
-                    self.options.set_state(&state);
-                }
-                let awaited = Awaited::LevelsAfter(request);
-                self.command(&Command::GetAvailableThinkingLevels, awaited, link);
-            }
-            Awaited::LevelsAfter(request) => {
-                self.take_levels(response);
-                let options = self.options.options();
-                match request {
-                    Some(request) => {
-                        self.options_in_change -= 1;
-                        link.answer(&request, &SetSessionConfigOptionResponse::new(options));
-                    }
-                    None => self.show_options(link),
-                }
-                self.command(&Command::GetSessionStats, Awaited::Usage, link);
-            }
-            // The session's end follows as a record, or has been told.
-            Awaited::Closed => {}
-        }
-    }
-
-    fn take_levels(&mut self, response: &Response<'_>) {
-        if let Ok(data) = response.read::<ThinkingLevelsData>() {
-            self.options.set_levels(data.levels);
-        }
-    }
-
-    fn show_usage(&mut self, response: &Response<'_>, link: &mut Link) {
-        let stats = response.read::<StatsData<'static>>().ok();
-        let usage = stats.as_ref().and_then(updates::usage);
-        if let Some(update) = usage.filter(|usage| Some(usage) != self.usage.as_ref()) {
-            self.usage = Some(update.clone());
-            self.update(update, link);
-        }
-    }
-
-    fn show_options(&mut self, link: &mut Link) {
-        if self.options_in_change > 0 {
-            return;
-        }
-        let update = ConfigOptionUpdate::new(self.options.options());
-        self.update(SessionUpdate::ConfigOptionUpdate(update), link);
-    }
-
     /// Writes an update, or holds it until the client knows the session.
     fn update(&mut self, update: SessionUpdate, link: &mut Link) {
         match &self.step {
@@ -307,7 +170,8 @@ impl Session {
             return self.give_up(error(ErrorCode::RequestCancelled, "cancelled"), link);
         }
         let request = open.request.clone();
-        let options = Some(self.options.options()).filter(|options| !options.is_empty());
+        self.shown_options = self.options.options();
+        let options = Some(self.shown_options.clone()).filter(|options| !options.is_empty());
         match &open.kind {
             OpenKind::New | OpenKind::Authenticate if self.options.has_no_model() => {
                 return self.give_up(no_key(), link);
@@ -349,7 +213,7 @@ impl Session {
             return self.start_next(link);
         }
         self.step = Step::Closing(Closing::default());
-        self.refuse_queued(link);
+        self.refuse_queued(&why, link);
         self.send_close(link);
     }
 
@@ -357,88 +221,6 @@ impl Session {
         let close = SessionTarget { session_id: self.handle.to_string() };
         let expected = Expected::OfSession(self.handle.clone(), Awaited::Closed);
         link.command(None, &ServerCommand::CloseSession(close), expected);
-    }
-
-    /// `session/prompt`. It waits while another prompt runs.
-    pub(crate) fn prompt(&mut self, request: RequestId, content: PromptContent, link: &mut Link) {
-        let waiting: usize = self.queue.iter().map(|queued| queued.content.bytes()).sum();
-        if self.queue.len() >= QUEUE_MAX || waiting + content.bytes() > QUEUE_MAX_BYTES {
-            let why = "too many prompts wait for this session; send this one again when some are \
-                       answered";
-            return link.refuse(&request, &internal(why));
-        }
-        self.queue.push_back(QueuedPrompt { request, content });
-        if matches!(self.step, Step::Idle) {
-            self.start_next(link);
-        }
-    }
-
-    fn start_next(&mut self, link: &mut Link) {
-        let Some(QueuedPrompt { request, content }) = self.queue.pop_front() else { return };
-        self.show_title(&content.text, link);
-        let prompt = Command::Prompt(Prompt {
-            message: content.text,
-            images: content.images,
-            // An extension may have started a run.
-            when_busy: WhenBusy::FollowUp,
-            client_message_id: Some(OWN_MESSAGE.to_owned()),
-        });
-        let command = self.command(&prompt, Awaited::Prompt, link);
-        self.step = Step::Prompting(Prompting::new(request, command));
-    }
-
-    /// A session without a name has the beginning of its first message for a title.
-    fn show_title(&mut self, message: &str, link: &mut Link) {
-        let title = updates::title_of(message).filter(|_| !message.starts_with('/'));
-        if let Some(title) = title.filter(|_| !self.has_title) {
-            self.has_title = true;
-            self.update(updates::session_info(Some(&title)), link);
-        }
-    }
-
-    /// A prompt was refused. Without a key, the client may offer to authenticate.
-    fn refuse_prompt(&mut self, why: String, response: &Response<'_>, link: &mut Link) {
-        let Step::Prompting(prompting) = &self.step else { return };
-        let connection = response.read::<IntegrationsData<'static>>().ok();
-        let state = connection.map(|data| data.model.state);
-        let lacks_key = state.is_some_and(|state| state != ModelConnectionState::Connected);
-        let request = prompting.request.clone();
-        if prompting.is_cancelled {
-            link.answer(&request, &PromptResponse::new(StopReason::Cancelled));
-        } else if lacks_key {
-            link.refuse(&request, &error(ErrorCode::AuthRequired, why));
-        } else {
-            link.refuse(&request, &internal(why));
-        }
-        self.step = Step::Idle;
-        self.start_next(link);
-    }
-
-    /// The prompt has its outcome, and the client has all of its updates.
-    fn answer_prompt(&mut self, link: &mut Link) {
-        let Step::Prompting(prompting) = &self.step else { return };
-        prompting.answer_request(link);
-        self.step = Step::Idle;
-        self.start_next(link);
-    }
-
-    /// `session/cancel`: the prompt that runs and all that wait are answered as cancelled.
-    pub(crate) fn cancel(&mut self, link: &mut Link) {
-        for QueuedPrompt { request, .. } in std::mem::take(&mut self.queue) {
-            link.answer(&request, &PromptResponse::new(StopReason::Cancelled));
-        }
-        self.abort_prompt(link);
-    }
-
-    fn abort_prompt(&mut self, link: &mut Link) {
-        let Step::Prompting(prompting) = &mut self.step else { return };
-        if std::mem::replace(&mut prompting.is_cancelled, true) {
-            return;
-        }
-        self.questions.cancel(&self.handle, link);
-        // If an extension's run was in the way, the prompt is still in the queue.
-        link.command(Some(&self.handle), &Command::ClearQueue, Expected::Ignored);
-        link.command(Some(&self.handle), &Command::Abort, Expected::Ignored);
     }
 
     /// `$/cancel_request`. False: it is not about a request of this session.
@@ -488,11 +270,6 @@ impl Session {
         self.send_close(link);
     }
 
-    /// Whether the question is one of this session.
-    pub(crate) fn has_asked(&self, question: i64) -> bool {
-        self.questions.contains(question)
-    }
-
     pub(crate) fn answered(
         &mut self,
         question: i64,
@@ -530,27 +307,18 @@ impl Session {
                 }
                 let last = prompting.last_answer;
                 prompting.outcome = Some(outcome(*status, *reason, last, error.as_deref()));
-                self.command(&Command::GetSessionStats, Awaited::LastUsage, link);
+                let awaited = Awaited::State(StateReason::EndOfPrompt);
+                self.command(&Command::GetState, awaited, link);
             }
             Record::ExtensionUiRequest { id, request } => {
                 if let UiRequest::Dialog(dialog) = &**request {
                     self.ask(id, &dialog.kind, call, link);
                 }
             }
-            Record::ThinkingLevelChanged { level, .. } => {
-                if !matches!(self.step, Step::Opening(_)) && self.options.level_changed(*level) {
-                    self.show_options(link);
-                }
-            }
-            Record::EntryAppended { entry } => {
-                #[derive(Deserialize)]
-                struct Kind {
-                    r#type: String,
-                }
-                let is_model = entry.read::<Kind>().is_ok_and(|kind| kind.r#type == "model_change");
-                let is_own = self.options_in_change > 0 || matches!(self.step, Step::Opening(_));
-                if is_model && !is_own {
-                    self.command(&Command::GetState, Awaited::State(None), link);
+            Record::ThinkingLevelChanged { .. } => {
+                // While an option is set or the session opens, the answer says it.
+                if self.options_in_change == 0 && !matches!(self.step, Step::Opening(_)) {
+                    self.command(&Command::GetState, Awaited::State(StateReason::Change), link);
                 }
             }
             _ => {}
@@ -574,15 +342,14 @@ impl Session {
     }
 
     /// The session has ended. Every open request of it is answered.
-    pub(crate) fn ended(&mut self, why: &str, link: &mut Link) {
+    pub(crate) fn ended(&mut self, why: &Error, link: &mut Link) {
         self.questions.drop_all(link);
-        let why = internal(format!("the session {} has ended: {why}", self.id));
         match std::mem::replace(&mut self.step, Step::Closing(Closing::default())) {
-            Step::Opening(open) => link.refuse(&open.request, &why),
+            Step::Opening(open) => link.refuse(&open.request, why),
             Step::Prompting(prompting) if prompting.has_ended() => {
                 prompting.answer_request(link);
             }
-            Step::Prompting(prompting) => link.refuse(&prompting.request, &why),
+            Step::Prompting(prompting) => link.refuse(&prompting.request, why),
             Step::Closing(Closing { request, prompt }) => {
                 if let Some(prompt) = prompt {
                     link.answer(&prompt, &PromptResponse::new(StopReason::Cancelled));
@@ -593,12 +360,12 @@ impl Session {
             }
             Step::Idle => {}
         }
-        self.refuse_queued(link);
+        self.refuse_queued(why, link);
     }
 
-    fn refuse_queued(&mut self, link: &mut Link) {
+    fn refuse_queued(&mut self, why: &Error, link: &mut Link) {
         for QueuedPrompt { request, .. } in std::mem::take(&mut self.queue) {
-            link.refuse(&request, &internal(format!("the session {} has ended", self.id)));
+            link.refuse(&request, why);
         }
     }
 }

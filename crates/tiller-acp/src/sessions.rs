@@ -11,15 +11,22 @@ use crate::session::Session;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_handle: HashMap<Arc<str>, Session>,
+    handles: HashMap<SessionId, Arc<str>>,
 }
 
 impl Sessions {
     pub(crate) fn add(&mut self, session: Session) {
+        self.handles.insert(session.id().clone(), session.handle().clone());
         self.by_handle.insert(session.handle().clone(), session);
     }
 
     pub(crate) fn remove(&mut self, handle: &str) -> Option<Session> {
-        self.by_handle.remove(handle)
+        let session = self.by_handle.remove(handle)?;
+        // The client may have opened it again.
+        if self.handles.get(session.id()).is_some_and(|newest| **newest == *handle) {
+            self.handles.remove(session.id());
+        }
+        Some(session)
     }
 
     pub(crate) fn by_handle(&mut self, handle: &str) -> Option<&mut Session> {
@@ -28,7 +35,8 @@ impl Sessions {
 
     /// The session that the client names.
     pub(crate) fn by_id(&mut self, id: &SessionId) -> Option<&mut Session> {
-        self.by_handle.values_mut().find(|session| session.id() == id && session.is_known())
+        let session = self.by_handle.get_mut(self.handles.get(id)?)?;
+        session.is_known().then_some(session)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {

@@ -37,7 +37,7 @@ pub(crate) fn planned(tool: &str, arguments: &Arguments, cwd: &Path) -> Vec<Tool
 pub(crate) fn finished(
     tool: &str,
     arguments: &Arguments,
-    output: &Output<'_>,
+    output: &CallOutput<'_>,
     cwd: &Path,
 ) -> Vec<ToolCallContent> {
     if output.is_error {
@@ -56,13 +56,13 @@ pub(crate) fn finished(
 }
 
 /// The result of a call, or its output so far.
-pub(crate) struct Output<'a> {
+pub(crate) struct CallOutput<'a> {
     pub(crate) content: &'a [Block],
     pub(crate) details: Option<&'a Value>,
     pub(crate) is_error: bool,
 }
 
-impl Output<'_> {
+impl CallOutput<'_> {
     /// For programs: the text, and the details as the tool gives them.
     pub(crate) fn raw(&self) -> Value {
         let texts = self.content.iter().filter_map(|block| match block {
@@ -188,7 +188,7 @@ mod tests {
     fn finished_calls_show_changes_or_output() {
         let check = |tool: &str, is_error, text: &str, details: Option<Value>, expected: Expect| {
             let content = [Block::text(text)];
-            let output = Output { content: &content, details: details.as_ref(), is_error };
+            let output = CallOutput { content: &content, details: details.as_ref(), is_error };
             let args = arguments(json!({"path": "a", "content": "c"}));
             let shown = print(&finished(tool, &args, &output, Path::new("/w")));
             expected.assert_eq(&format!("{shown}\n{}", output.raw()));

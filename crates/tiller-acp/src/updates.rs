@@ -21,7 +21,7 @@ use tiller_protocol::{
 use crate::initialize::ClientOffer;
 use crate::plan::{TODO_TOOL, plan_of};
 use crate::tool_calls;
-use crate::tool_content::{Output, finished, planned, shown};
+use crate::tool_content::{CallOutput, finished, planned, shown};
 
 /// Turns what happens in a session into updates for the client. It knows the calls that are open and
 /// counts messages and compactions, because updates name them.
@@ -34,6 +34,8 @@ pub(crate) struct Updates {
     calls: HashMap<String, OpenCall>,
     /// The calls in the order in which they began.
     call_order: Vec<String>,
+    /// Those that run, or wait for an extension that looks at them.
+    started: Vec<String>,
 }
 
 /// A call without a result.
@@ -52,6 +54,7 @@ impl Updates {
             compactions: 0,
             calls: HashMap::new(),
             call_order: Vec::new(),
+            started: Vec::new(),
         }
     }
 
@@ -73,7 +76,7 @@ impl Updates {
             Record::MessageEnd { message } => match message {
                 Message::Custom(custom) => self.custom(custom),
                 Message::ToolResult(result) => {
-                    let output = Output {
+                    let output = CallOutput {
                         content: &result.content,
                         details: result.details.as_deref(),
                         is_error: result.is_error,
@@ -89,7 +92,7 @@ impl Updates {
                 self.call_progress(tool_call_id, output).into_iter().collect()
             }
             Record::ToolExecutionEnd { tool_call_id, result, is_error, .. } => {
-                let output = Output {
+                let output = CallOutput {
                     content: &result.content,
                     details: result.details.as_ref(),
                     is_error: *is_error,
@@ -201,7 +204,7 @@ impl Updates {
         let call = self.call_begun(&id, "bash", &arguments);
         let content = [Block::text(bash.output.as_str())];
         let is_error = bash.exit_code != Some(0);
-        let output = Output { content: &content, details: None, is_error };
+        let output = CallOutput { content: &content, details: None, is_error };
         std::iter::once(call).chain(self.call_ended(&id, &output)).collect()
     }
 
@@ -243,6 +246,7 @@ impl Updates {
 
     fn call_started(&mut self, id: &str, tool: &str, arguments: &Arguments) -> SessionUpdate {
         let status = ToolCallStatus::InProgress;
+        self.started.push(id.to_owned());
         match self.calls.get_mut(id) {
             None => match self.call_begun(id, tool, arguments) {
                 SessionUpdate::ToolCall(call) => SessionUpdate::ToolCall(call.status(status)),
@@ -272,9 +276,10 @@ impl Updates {
     }
 
     /// A call has its result. Nothing follows for a call that has one already.
-    pub(crate) fn call_ended(&mut self, id: &str, output: &Output<'_>) -> Vec<SessionUpdate> {
+    pub(crate) fn call_ended(&mut self, id: &str, output: &CallOutput<'_>) -> Vec<SessionUpdate> {
         let Some(call) = self.calls.remove(id) else { return Vec::new() };
         self.call_order.retain(|other| other != id);
+        self.started.retain(|other| other != id);
         let content = finished(&call.tool, &call.arguments, output, &self.cwd);
         let line = output.first_changed_line();
         let place = line.and_then(|_| tool_calls::path(&call.arguments, &self.cwd));
@@ -296,6 +301,7 @@ impl Updates {
     /// Calls of an answer that was cut off never ran.
     pub(crate) fn drop_open_calls(&mut self) -> Vec<SessionUpdate> {
         self.calls.clear();
+        self.started.clear();
         let failed = |id: String| {
             let fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
             SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
@@ -303,9 +309,10 @@ impl Updates {
         std::mem::take(&mut self.call_order).into_iter().map(failed).collect()
     }
 
-    /// The newest call without a result: a dialog during a prompt is about it.
+    /// The call that has started last and has no result. Extensions look at one call after the other,
+    /// so a dialog that names no call is about this one.
     pub(crate) fn open_call(&self) -> Option<&str> {
-        self.call_order.last().map(String::as_str)
+        self.started.last().map(String::as_str)
     }
 
     fn compaction_started(&mut self) -> Option<SessionUpdate> {

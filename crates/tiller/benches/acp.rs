@@ -46,7 +46,7 @@ fn main() {
     for agent in agents(&folder) {
         let rounds = if is_bench { agent.rounds } else { 1 };
         let moments: Vec<Moments> = (0..rounds).map(|_| measure(&agent, folder.path())).collect();
-        let column = |of: fn(&Moments) -> Duration, percent| {
+        let column = |of: fn(&Moments) -> Duration, percent: usize| {
             let mut times: Vec<Duration> = moments.iter().map(of).collect();
             times.sort_unstable();
             format!("{:.1} ms", times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3)

@@ -34,9 +34,9 @@ type Sending = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The input of the client.
 enum ClientLines {
     Open(mpsc::Receiver<Vec<Line>>),
-    /// Its end has not been passed on.
+    /// The router does not know yet that it has ended.
     Ended,
-    Told,
+    Closed,
 }
 
 impl ClientLines {
@@ -44,7 +44,7 @@ impl ClientLines {
     async fn next(&mut self) -> Option<Vec<Line>> {
         match self {
             ClientLines::Open(lines) => lines.recv().await,
-            ClientLines::Ended | ClientLines::Told => std::future::pending().await,
+            ClientLines::Ended | ClientLines::Closed => std::future::pending().await,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Bridge {
         let input = if !self.for_server.is_empty() {
             ClientInput::Lines(std::mem::take(&mut self.for_server))
         } else if matches!(self.client, ClientLines::Ended) && !self.connection.needs_server() {
-            self.client = ClientLines::Told;
+            self.client = ClientLines::Closed;
             ClientInput::EndOfInput
         } else {
             return;
