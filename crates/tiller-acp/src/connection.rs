@@ -15,7 +15,7 @@ use tiller_protocol::{
     ServerCommand, ServerRecord, SessionTarget, ToolUpdates,
 };
 
-use crate::initialize::{self, ClientOffer, KEY_METHOD};
+use crate::initialize::{self, ClientOffer, KEY_METHOD, TERMINAL_METHOD};
 use crate::json_rpc::{Message, Params, error, internal, invalid_params, invalid_request};
 use crate::link::{Expected, Link, Output};
 use crate::opening::{OpenRequest, not_found};
@@ -197,7 +197,8 @@ impl Connection {
     }
 
     fn authenticate(&mut self, id: &RequestId, request: &AuthenticateRequest) -> Result<(), Error> {
-        if &*request.method_id.0 != KEY_METHOD {
+        // The second one is not for this request, but a client that sends it learns the same.
+        if ![KEY_METHOD, TERMINAL_METHOD].contains(&&*request.method_id.0) {
             let why = format!("`authenticate` has no method {:?}", &*request.method_id.0);
             return Err(invalid_params(why));
         }

@@ -39,7 +39,7 @@ impl OpenRequest {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::New,
-            cwd: absolute(params.cwd)?,
+            cwd: only_folder(params.cwd, &params.additional_directories)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
@@ -50,7 +50,7 @@ impl OpenRequest {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::Load(stored(params.session_id)?),
-            cwd: absolute(params.cwd)?,
+            cwd: only_folder(params.cwd, &params.additional_directories)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
@@ -61,7 +61,7 @@ impl OpenRequest {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::Resume(stored(params.session_id)?),
-            cwd: absolute(params.cwd)?,
+            cwd: only_folder(params.cwd, &params.additional_directories)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
@@ -133,11 +133,16 @@ pub(crate) fn not_found(id: &SessionId) -> Error {
     error(ErrorCode::ResourceNotFound, format!("there is no session {id}"))
 }
 
-fn absolute(cwd: PathBuf) -> Result<PathBuf, Error> {
-    if cwd.is_absolute() {
-        return Ok(cwd);
+/// The working directory, which is the only folder that a session has.
+fn only_folder(cwd: PathBuf, others: &[PathBuf]) -> Result<PathBuf, Error> {
+    if !cwd.is_absolute() {
+        let cwd = cwd.display();
+        return Err(invalid_params(format!("cwd must be an absolute path, not {cwd}")));
     }
-    Err(invalid_params(format!("cwd must be an absolute path, not {:?}", cwd.display())))
+    if !others.is_empty() {
+        return Err(invalid_params("additionalDirectories is not supported; leave it out"));
+    }
+    Ok(cwd)
 }
 
 /// An empty id would be the beginning of every id.

@@ -315,11 +315,11 @@ impl Session {
                     self.ask(id, &dialog.kind, call, link);
                 }
             }
-            Record::ThinkingLevelChanged { .. } => {
-                // While an option is set or the session opens, the answer says it.
-                if self.options_in_change == 0 && !matches!(self.step, Step::Opening(_)) {
-                    self.command(&Command::GetState, Awaited::State(StateReason::Change), link);
-                }
+            // While an option is set or the session opens, the answer says it.
+            Record::ThinkingLevelChanged { .. }
+                if self.options_in_change == 0 && !matches!(self.step, Step::Opening(_)) =>
+            {
+                self.command(&Command::GetState, Awaited::State(StateReason::Change), link);
             }
             _ => {}
         }

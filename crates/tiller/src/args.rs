@@ -31,7 +31,7 @@ use crate::usage::usage_error;
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
-    /// Output: rpc (JSON lines both ways), acp (for editors), json (events of one run) or text
+    /// Output: rpc (JSON lines), acp (for editors), json (events of one run) or text
     #[arg(
         long,
         value_enum,

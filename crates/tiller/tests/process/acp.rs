@@ -145,6 +145,31 @@ fn missing_key_is_an_error_on_which_editors_offer_to_authenticate() {
 }
 
 #[test]
+fn session_of_another_process_is_loaded_when_that_has_ended() {
+    let place = Place::new();
+    let cwd = place.path().to_owned();
+    let options = ["--model", "tiller/demo"];
+    let (mut first, session) = with_session(place.clone(), &options);
+    let prompt = json!([{"type": "text", "text": "What is 2 + 3?"}]);
+    request(&mut first, 3, "session/prompt", &json!({"sessionId": session, "prompt": prompt}));
+    assert_eq!(answer(&mut first, 3)["result"]["stopReason"], "end_turn");
+    let mut second = start(place, &options);
+    let load = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    request(&mut second, 1, "initialize", &json!({"protocolVersion": 1}));
+    request(&mut second, 2, "session/load", &load);
+    let refused = answer(&mut second, 2);
+    assert_eq!(refused["error"]["code"], -32603, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("in use"), "{refused}");
+    first.close_stdin();
+    assert_eq!(first.end().1, Some(0));
+    request(&mut second, 3, "session/load", &load);
+    let messages = second.until(|message| message["id"] == 3);
+    let question = messages.iter().map(|message| &message["params"]["update"]);
+    let mut question = question.filter(|update| update["sessionUpdate"] == "user_message_chunk");
+    assert_eq!(question.next().unwrap()["content"]["text"], "What is 2 + 3?");
+}
+
+#[test]
 fn login_stores_a_key() {
     let place = Place::new();
     // A client appends the option to those that are configured.
@@ -190,9 +215,8 @@ fn registry_entry_is_of_this_version_and_has_an_icon_that_is_accepted() {
     }
     let icon = std::fs::read_to_string(folder.join("icon.svg")).unwrap();
     assert!(icon.contains(r#"width="16" height="16" viewBox="0 0 16 16""#), "{icon}");
-    for paint in icon.split(['"', ' ']).filter(|word| word.starts_with('#')) {
-        panic!("the icon has a colour of its own: {paint}");
-    }
+    let has_color = icon.split(['"', ' ']).any(|word| word.starts_with('#'));
+    assert!(!has_color, "the icon has a colour of its own: {icon}");
 }
 
 #[test]
