@@ -210,6 +210,10 @@ impl Connection {
         if let Some(session) = open.stored_session().and_then(|id| self.sessions.by_id(id)) {
             return session.open_again(open, &mut self.link);
         }
+        if let Some(id) = open.stored_session().filter(|id| self.sessions.is_closing(id)) {
+            let why = format!("the session {id} is about to end; wait for the answer to its end");
+            return self.link.refuse(&open.request, &invalid_request(why));
+        }
         let command = open.command();
         self.link.command(None, &command, Expected::Opened(open));
     }

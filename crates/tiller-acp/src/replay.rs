@@ -32,7 +32,7 @@ pub(crate) fn replay(data: &EntriesData<'_>, updates: &mut Updates) -> Vec<Sessi
     let mut shown: Vec<SessionUpdate> =
         on_branch.flat_map(|entry| entry_updates(&entry.body, updates)).collect();
     // Calls that a crash has left without a result.
-    shown.extend(updates.drop_open_calls());
+    shown.extend(updates.fail_open_calls());
     shown
 }
 

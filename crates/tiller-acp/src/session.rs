@@ -120,6 +120,10 @@ impl Session {
         }
     }
 
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.step, Step::Closing(_))
+    }
+
     /// `session/load` or `session/resume` of a session that is open already.
     pub(crate) fn open_again(&mut self, mut open: OpenRequest, link: &mut Link) {
         open.is_open_already = true;

@@ -39,6 +39,12 @@ impl Sessions {
         session.is_known().then_some(session)
     }
 
+    /// Whether the session is about to end.
+    pub(crate) fn is_closing(&self, id: &SessionId) -> bool {
+        let session = self.handles.get(id).and_then(|handle| self.by_handle.get(handle));
+        session.is_some_and(Session::is_closing)
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.by_handle.values_mut()
     }

@@ -93,22 +93,12 @@ pub(crate) fn shown(tool: &str, blocks: &[Block]) -> Vec<ToolCallContent> {
             Block::Text { text, .. } => text.clone().into(),
             Block::Image { data, mime_type } => {
                 let image = ImageContent::new(data.clone(), mime_type.clone());
-                ContentBlock::Image(image).into_content()
+                ContentBlock::Image(image).into()
             }
             _ => return None,
         })
     };
     blocks.iter().filter_map(content).collect()
-}
-
-trait IntoContent {
-    fn into_content(self) -> ToolCallContent;
-}
-
-impl IntoContent for ContentBlock {
-    fn into_content(self) -> ToolCallContent {
-        ToolCallContent::Content(agent_client_protocol_schema::v1::Content::new(self))
-    }
 }
 
 /// A code block with a fence that does not occur in the text.

@@ -99,7 +99,7 @@ impl Updates {
                 };
                 self.call_ended(tool_call_id, &output)
             }
-            Record::AgentEnd { .. } => self.drop_open_calls(),
+            Record::AgentEnd { .. } => self.fail_open_calls(),
             Record::CompactionStart { .. } => self.compaction_started().into_iter().collect(),
             Record::CompactionEnd { result, aborted, error_message, .. } => {
                 let result = result.as_ref().and_then(Option::as_ref);
@@ -299,7 +299,7 @@ impl Updates {
     }
 
     /// Calls of an answer that was cut off never ran.
-    pub(crate) fn drop_open_calls(&mut self) -> Vec<SessionUpdate> {
+    pub(crate) fn fail_open_calls(&mut self) -> Vec<SessionUpdate> {
         self.calls.clear();
         self.started.clear();
         let failed = |id: String| {

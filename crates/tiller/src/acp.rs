@@ -47,7 +47,7 @@ pub struct AcpCommand {
     #[arg(long)]
     login: bool,
     /// Options of `tiller --mode rpc` for every session
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SESSION_OPTIONS")]
     options: Vec<OsString>,
 }
 

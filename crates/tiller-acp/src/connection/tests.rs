@@ -67,7 +67,7 @@ impl Peers {
     /// The id of the newest command with this name. Lines before it are dropped.
     fn id_of(&mut self, command: &str) -> Value {
         let output = self.connection.take_output();
-        let mut lines =
+        let lines =
             output.to_server.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let found = lines.rev().find(|line| line["type"] == command);
         found.unwrap_or_else(|| panic!("no {command}: {output:?}"))["id"].clone()

@@ -42,6 +42,9 @@ impl AcpLaws {
         let session = message["params"]["sessionId"].as_str().unwrap_or_default().to_owned();
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => {
+                if method == "session/close" {
+                    self.cancel_prompts(&session);
+                }
                 let id = id.to_string();
                 let request = Request { method: method.to_owned(), session, is_cancelled: false };
                 if !self.open.contains_key(&id) {
@@ -49,12 +52,7 @@ impl AcpLaws {
                     self.open.insert(id, request);
                 }
             }
-            (Some("session/cancel"), None) => {
-                let of_session = |request: &&mut Request| request.session == session;
-                for request in self.open.values_mut().filter(of_session) {
-                    request.is_cancelled = true;
-                }
-            }
+            (Some("session/cancel"), None) => self.cancel_prompts(&session),
             (Some("$/cancel_request"), None) => {
                 let id = message["params"]["requestId"].to_string();
                 if let Some(request) = self.open.get_mut(&id) {
@@ -62,6 +60,15 @@ impl AcpLaws {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn cancel_prompts(&mut self, session: &str) {
+        let is_it = |request: &&mut Request| {
+            request.session == session && request.method == "session/prompt"
+        };
+        for request in self.open.values_mut().filter(is_it) {
+            request.is_cancelled = true;
         }
     }
 
