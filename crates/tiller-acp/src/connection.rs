@@ -1,5 +1,7 @@
 //! A client's connection: its requests to the sessions that they name, and the server's records back.
 
+use std::path::PathBuf;
+
 use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES, AuthenticateRequest, CancelNotification, CancelRequestNotification,
     CloseSessionRequest, Error, ErrorCode, InitializeRequest, ListSessionsRequest,
@@ -28,6 +30,8 @@ use crate::updates::title_of;
 #[derive(Debug)]
 pub struct Connection {
     version: &'static str,
+    /// The folder in which tiller was started.
+    cwd: PathBuf,
     phase: Phase,
     sessions: Sessions,
     link: Link,
@@ -54,8 +58,9 @@ struct Routed {
 }
 
 impl Connection {
-    /// A connection of a client that has not said anything. `version` is tiller's.
-    pub fn new(version: &'static str) -> Connection {
+    /// A connection of a client that has not said anything. `version` is tiller's, and `cwd` the folder
+    /// in which it was started.
+    pub fn new(version: &'static str, cwd: impl Into<PathBuf>) -> Connection {
         let mut link = Link::default();
         let hello = Command::Hello(Hello {
             client: Some("acp".into()),
@@ -67,7 +72,8 @@ impl Connection {
             tool_updates: Some(ToolUpdates::Snapshots),
         });
         link.command(None, &hello, Expected::Ignored);
-        Connection { version, phase: Phase::New, sessions: Sessions::default(), link }
+        let (cwd, sessions) = (cwd.into(), Sessions::default());
+        Connection { version, cwd, phase: Phase::New, sessions, link }
     }
 
     /// The lines that have come together since the last call.
@@ -125,13 +131,13 @@ impl Connection {
         }
         if method == names.session_new {
             let params: NewSessionRequest = params.read()?;
-            self.open(OpenRequest::new(id, params)?);
+            self.open(OpenRequest::new(id, params, &self.cwd)?);
         } else if method == names.session_load {
             let params: LoadSessionRequest = params.read()?;
-            self.open(OpenRequest::load(id, params)?);
+            self.open(OpenRequest::load(id, params, &self.cwd)?);
         } else if method == names.session_resume {
             let params: ResumeSessionRequest = params.read()?;
-            self.open(OpenRequest::resume(id, params)?);
+            self.open(OpenRequest::resume(id, params, &self.cwd)?);
         } else if method == names.session_list {
             return self.list(id, params.read()?);
         } else if method == names.session_prompt {

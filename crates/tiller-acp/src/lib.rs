@@ -7,7 +7,7 @@
 //! ```
 //! use tiller_acp::Connection;
 //!
-//! let mut connection = Connection::new("1.0.0");
+//! let mut connection = Connection::new("1.0.0", "/home/ada");
 //! connection.client_line(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
 //! let output = connection.take_output();
 //! assert!(output.to_client[0].contains(r#""protocolVersion":1"#));

@@ -1,6 +1,6 @@
 //! The way of a session from `session/new`, `session/load` or `session/resume` to its answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1::{
     AuthenticateResponse, Error, ErrorCode, LoadSessionRequest, NewSessionRequest, RequestId,
@@ -35,33 +35,45 @@ pub(crate) enum OpenKind {
 }
 
 impl OpenRequest {
-    pub(crate) fn new(request: &RequestId, params: NewSessionRequest) -> Result<Self, Error> {
+    pub(crate) fn new(
+        request: &RequestId,
+        params: NewSessionRequest,
+        here: &Path,
+    ) -> Result<Self, Error> {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::New,
-            cwd: only_folder(params.cwd, &params.additional_directories)?,
+            cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
         })
     }
 
-    pub(crate) fn load(request: &RequestId, params: LoadSessionRequest) -> Result<Self, Error> {
+    pub(crate) fn load(
+        request: &RequestId,
+        params: LoadSessionRequest,
+        here: &Path,
+    ) -> Result<Self, Error> {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::Load(stored(params.session_id)?),
-            cwd: only_folder(params.cwd, &params.additional_directories)?,
+            cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
         })
     }
 
-    pub(crate) fn resume(request: &RequestId, params: ResumeSessionRequest) -> Result<Self, Error> {
+    pub(crate) fn resume(
+        request: &RequestId,
+        params: ResumeSessionRequest,
+        here: &Path,
+    ) -> Result<Self, Error> {
         Ok(OpenRequest {
             request: request.clone(),
             kind: OpenKind::Resume(stored(params.session_id)?),
-            cwd: only_folder(params.cwd, &params.additional_directories)?,
+            cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
             mcp_servers: SetMcpServers::new(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
@@ -133,16 +145,14 @@ pub(crate) fn not_found(id: &SessionId) -> Error {
     error(ErrorCode::ResourceNotFound, format!("there is no session {id}"))
 }
 
-/// The working directory, which is the only folder that a session has.
-fn only_folder(cwd: PathBuf, others: &[PathBuf]) -> Result<PathBuf, Error> {
-    if !cwd.is_absolute() {
-        let cwd = cwd.display();
-        return Err(invalid_params(format!("cwd must be an absolute path, not {cwd}")));
-    }
+/// The working directory, which is the only folder that a session has. It should be absolute, but some
+/// clients send `.`: then it is the folder in which tiller was started.
+fn only_folder(cwd: &Path, others: &[PathBuf], here: &Path) -> Result<PathBuf, Error> {
     if !others.is_empty() {
         return Err(invalid_params("additionalDirectories is not supported; leave it out"));
     }
-    Ok(cwd)
+    // `components` takes `.` away.
+    Ok(here.join(cwd).components().collect())
 }
 
 /// An empty id would be the beginning of every id.

@@ -5,6 +5,7 @@ mod bridge;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -74,13 +75,14 @@ impl AcpCommand {
             max_extensions: EXTENSIONS_MAX,
         };
         let databases = env.databases().clone();
+        let cwd = env.cwd.clone();
         let opener = Opener::new(self.options, env)?;
         tiller_tools::process::install();
         if io::stdin().is_terminal() {
             print_stderr(include_str!("../texts/acp-on-terminal.md").trim_end());
         }
         let runtime = runtime::start()?;
-        let code = runtime.block_on(serve(Router::new(config, Arc::new(opener))));
+        let code = runtime.block_on(serve(Router::new(config, Arc::new(opener)), cwd));
         databases.close();
         // Threads that wait for a slow disk end with the process.
         runtime.shutdown_background();
@@ -105,7 +107,7 @@ fn log_in(env: &ProcessEnv) -> Result<u8, StartError> {
 }
 
 /// Serves the client at stdin and stdout.
-async fn serve(router: Router) -> u8 {
+async fn serve(router: Router, cwd: PathBuf) -> u8 {
     let (control_sender, mut control) = mpsc::channel(INPUTS_MAX);
     listen_for_signals(control_sender.clone());
     let (lines_sender, lines) = mpsc::channel(WAITING_MAX);
@@ -121,7 +123,7 @@ async fn serve(router: Router) -> u8 {
         done.send(result).ok();
     });
     let (inputs, output) = router.connect_only_client();
-    let mut bridge = Bridge::new(inputs, output.clone(), lines, chunks_sender);
+    let mut bridge = Bridge::new(inputs, output.clone(), lines, chunks_sender, cwd);
     let code = tokio::select! {
         () = bridge.run() => {
             router.end(RouterEnd::EndOfInput).await;

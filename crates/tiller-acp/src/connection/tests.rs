@@ -14,7 +14,7 @@ struct Peers {
 impl Peers {
     /// A client that is initialized.
     fn new() -> Peers {
-        let mut peers = Peers { connection: Connection::new("1.0.0") };
+        let mut peers = Peers { connection: Connection::new("1.0.0", "/") };
         peers.client(json!({"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}));
         peers.connection.take_output();
         peers

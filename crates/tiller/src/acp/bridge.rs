@@ -4,6 +4,7 @@
 //! merges their records.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -50,15 +51,17 @@ impl ClientLines {
 }
 
 impl Bridge {
-    /// A bridge between a client's lines and chunks of output, and a client of the router.
+    /// A bridge between a client's lines and chunks of output, and a client of the router. `cwd` is the
+    /// folder in which the process was started.
     pub fn new(
         inputs: ClientInputs,
         output: Arc<OutputQueue>,
         lines: mpsc::Receiver<Vec<Line>>,
         to_client: mpsc::Sender<Vec<u8>>,
+        cwd: PathBuf,
     ) -> Bridge {
         Bridge {
-            connection: Connection::new(env!("CARGO_PKG_VERSION")),
+            connection: Connection::new(env!("CARGO_PKG_VERSION"), cwd),
             inputs: Arc::new(inputs),
             output,
             client: ClientLines::Open(lines),

@@ -170,8 +170,9 @@ impl Editor {
         let (inputs, output) = router.connect_only_client();
         let (lines, lines_receiver) = mpsc::channel(100);
         let (chunks, mut chunks_receiver) = mpsc::channel::<Vec<u8>>(100);
+        let cwd = folder.path().to_owned();
         let task = tokio::spawn(async move {
-            Bridge::new(inputs, output, lines_receiver, chunks).run().await;
+            Bridge::new(inputs, output, lines_receiver, chunks, cwd).run().await;
             router.end(RouterEnd::EndOfInput).await;
         });
         let read = Arc::new(Mutex::new(Vec::new()));
