@@ -141,14 +141,13 @@ async fn serve(router: Router, cwd: PathBuf) -> u8 {
         }
     };
     drop(bridge);
-    match tokio::time::timeout(FLUSH_LIMIT, written).await {
-        Ok(Ok(Err(err))) if err.kind() != io::ErrorKind::BrokenPipe => {
-            print_stderr(&format!("Error: cannot write to stdout: {err}"));
-            1
-        }
-        // If the client has closed stdout, the rest is dropped.
-        _ => code,
+    let written = tokio::time::timeout(FLUSH_LIMIT, written).await;
+    let Ok(Ok(Err(err))) = written else { return code };
+    // If the client has closed stdout, the rest is dropped.
+    if err.kind() != io::ErrorKind::BrokenPipe {
+        print_stderr(&format!("Error: cannot write to stdout: {err}"));
     }
+    code.max(1)
 }
 
 fn write_stdout(mut chunks: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {

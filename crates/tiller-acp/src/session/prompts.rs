@@ -87,6 +87,11 @@ impl Session {
         for QueuedPrompt { request, .. } in std::mem::take(&mut self.queue) {
             link.answer(&request, &PromptResponse::new(StopReason::Cancelled));
         }
+        if matches!(self.step, Step::Idle) {
+            // A run that an extension has started.
+            self.questions.cancel(&self.handle, link);
+            link.command(Some(&self.handle), &Command::Abort, Expected::Ignored);
+        }
         self.abort_prompt(link);
     }
 
