@@ -231,10 +231,11 @@ impl Connection {
         let list = ListSessions {
             all: request.cwd.is_none(),
             cwd: request.cwd,
-            before: request.cursor,
+            before: request.cursor.clone(),
             ..ListSessions::default()
         };
-        self.link.command(None, &Command::ListSessions(list), Expected::Listed(id.clone()));
+        let expected = Expected::Listed { request: id.clone(), cursor: request.cursor };
+        self.link.command(None, &Command::ListSessions(list), expected);
         Ok(())
     }
 
@@ -289,10 +290,17 @@ impl Connection {
         match expected {
             None | Some(Expected::Ignored) => {}
             Some(Expected::Opened(open)) => self.opened(open, response),
-            Some(Expected::Listed(request)) => match response.read::<SessionsData>() {
-                Ok(data) => self.link.answer(&request, &listed(data)),
-                Err(why) => self.link.refuse(&request, &internal(why)),
-            },
+            Some(Expected::Listed { request, cursor }) => {
+                match (response.read::<SessionsData>(), cursor) {
+                    (Ok(data), _) => self.link.answer(&request, &listed(data)),
+                    (Err(_), Some(cursor)) => {
+                        let why =
+                            format!("cursor {cursor:?} is no `nextCursor` of an earlier list");
+                        self.link.refuse(&request, &invalid_params(why));
+                    }
+                    (Err(why), None) => self.link.refuse(&request, &internal(why)),
+                }
+            }
             // The session has ended in order; if its last record did not say so, this does.
             Some(Expected::OfSession(handle, Awaited::Closed)) => {
                 self.session_ended(&handle, "it was closed");

@@ -27,8 +27,8 @@ pub(crate) enum Expected {
     Ignored,
     /// `open_session` for a request of the client.
     Opened(OpenRequest),
-    /// `list_sessions` for this request.
-    Listed(RequestId),
+    /// `list_sessions` for this request, from the client's cursor if it has one.
+    Listed { request: RequestId, cursor: Option<String> },
     /// A command of the session with this handle.
     OfSession(Arc<str>, Awaited),
 }
@@ -171,7 +171,7 @@ impl Link {
     /// Whether a list of sessions is waited for. No session answers it, so it would be lost at the end
     /// of the input.
     pub(crate) fn awaits_list(&self) -> bool {
-        self.expected.values().any(|expected| matches!(expected, Expected::Listed(_)))
+        self.expected.values().any(|expected| matches!(expected, Expected::Listed { .. }))
     }
 
     /// Forgets the responses that a session that has ended does not write any more, and refuses the
