@@ -31,7 +31,7 @@ use crate::usage::usage_error;
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
-    /// Output: rpc (JSON lines both ways), json (events of one run) or text
+    /// Output: rpc (JSON lines), acp (for editors), json (events of one run) or text
     #[arg(
         long,
         value_enum,
@@ -245,6 +245,8 @@ pub enum RunMode {
     Json,
     #[value(alias = "rpc-ui")]
     Rpc,
+    /// The Agent Client Protocol, as `tiller acp`.
+    Acp,
 }
 
 impl RunMode {
@@ -253,6 +255,7 @@ impl RunMode {
             RunMode::Text => "text",
             RunMode::Json => "json",
             RunMode::Rpc => "rpc",
+            RunMode::Acp => "acp",
         }
     }
 }

@@ -453,7 +453,7 @@ fn extension_env(args: &Args, env: &ProcessEnv, project: &Project) -> ExtensionE
     let agent_dir = env.agent_dir();
     let home = env.variable("HOME").map(PathBuf::from);
     let (mode, has_ui) = match args.mode() {
-        RunMode::Rpc => ("rpc", true),
+        RunMode::Rpc | RunMode::Acp => ("rpc", true),
         RunMode::Json => ("json", false),
         RunMode::Text => ("print", false),
     };

@@ -19,6 +19,7 @@ pub mod conform;
 pub mod chat;
 pub mod stdio;
 pub mod serve;
+pub mod acp;
 pub mod print_mode;
 pub mod attachments;
 pub mod manual;

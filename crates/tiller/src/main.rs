@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tiller::acp::AcpCommand;
 use tiller::api_key;
 use tiller::args::{Args, EarlyExit, RunMode, version};
 use tiller::attachments::{InitialMessage, first_message};
@@ -63,6 +64,9 @@ fn start() -> Result<u8, StartError> {
         Some("completions") => {
             return command(&arguments, |c: CompletionsCommand| show(&c.run()));
         }
+        Some("acp") => {
+            return parsed(&arguments, |c: AcpCommand| c.run(ProcessEnv::of_process()?));
+        }
         Some("serve") => {
             return parsed(&arguments, |c: ServeCommand| c.run(ProcessEnv::of_process()?));
         }
@@ -90,6 +94,9 @@ fn start() -> Result<u8, StartError> {
     }
     if let Some(why) = mistaken_command(&args).filter(|_| may_be_command) {
         return Err(StartError::Usage(why));
+    }
+    if args.mode() == RunMode::Acp {
+        return AcpCommand::of_mode(&arguments).run(env);
     }
     api_key::take(&mut args)?;
     let ends_soon = args.list_models.is_some() || args.export.is_some();

@@ -3,6 +3,7 @@
 use clap::{Command, CommandFactory, Parser, ValueEnum};
 use clap_complete::Shell;
 
+use crate::acp::AcpCommand;
 use crate::args::Args;
 use crate::auth_command::AuthCommand;
 use crate::chat::ChatCommand;
@@ -55,6 +56,7 @@ fn full_command() -> Command {
         .subcommand(StoreCommand::command().name("store"))
         .subcommand(AuthCommand::command().name("auth"))
         .subcommand(ConformCommand::command().name("conform"))
+        .subcommand(AcpCommand::command().name("acp"))
         .subcommand(ServeCommand::command().name("serve"))
         .subcommand(ConnectCommand::command().name("connect"))
         .subcommand(SchemaCommand::command().name("schema"))

@@ -46,7 +46,9 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
     let server = serve(launch, channels);
     let screen = match mode {
         RunMode::Text => screen_of_process(model),
-        RunMode::Json | RunMode::Rpc => Screen::new(std::io::stdout(), std::io::stderr(), model),
+        RunMode::Json | RunMode::Rpc | RunMode::Acp => {
+            Screen::new(std::io::stdout(), std::io::stderr(), model)
+        }
     };
     let client = Client {
         mode,

@@ -11,10 +11,13 @@ mod listeners;
 mod opener;
 mod page;
 mod pending;
-mod runtime;
+pub(crate) mod runtime;
 mod stdio;
 mod token;
 mod web_socket;
+
+pub(crate) use opener::Opener;
+pub(crate) use stdio::{EXTENSIONS_MAX, SESSIONS_MAX, exit_code, session_flags};
 
 pub use command::ServeCommand;
 pub use connect_command::ConnectCommand;

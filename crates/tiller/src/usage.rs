@@ -13,7 +13,8 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
+    "acp",
     "chat",
     "session",
     "store",
@@ -99,7 +100,7 @@ pub fn usage_error(err: &clap::Error) -> String {
         ErrorKind::MissingRequiredArgument => format!("Missing argument: {argument}"),
         ErrorKind::InvalidValue if value.is_empty() => format!("Missing value: {argument}"),
         ErrorKind::InvalidValue if argument.split(' ').next() == Some("--mode") => {
-            format!("Invalid mode {value:?}. Valid values: text, json, rpc")
+            format!("Invalid mode {value:?}. Valid values: text, json, rpc, acp")
         }
         ErrorKind::InvalidValue if !valid.is_empty() => {
             let flag = argument.split(' ').next().unwrap_or_default();

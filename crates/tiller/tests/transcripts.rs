@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/acp_clients.rs"]
+mod acp_clients;
 #[path = "support/examples.rs"]
 mod examples;
 #[path = "support/postgres.rs"]
@@ -107,6 +109,22 @@ fn transcripts_with_sessions_in_postgres() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+#[test]
+fn acp_transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acp_transcripts");
+    let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let paths = paths_in(folder, &wanted);
+    let failures: Vec<_> =
+        paths.iter().filter_map(|path| harness::acp::check(path, update)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let Some(schema) = acp_clients::schema() else { return };
+    let lines = std::mem::take(&mut *harness::acp_laws::WRITTEN.lock().unwrap());
+    for (line, answers) in &lines {
+        schema.check(line, answers.as_deref()).unwrap_or_else(|why| panic!("{why}: {line}"));
+    }
+}
+
 /// Each session is the same behind a server with many.
 fn check_behind(door: Door) {
     let paths = paths();
@@ -133,13 +151,18 @@ fn paths() -> Vec<PathBuf> {
     let others = std::env::var_os("TRANSCRIPTS");
     let folder = others.map_or_else(ours, PathBuf::from);
     let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let paths = paths_in(folder, &wanted);
+    assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
+    paths
+}
+
+fn paths_in(folder: PathBuf, wanted: &str) -> Vec<PathBuf> {
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.file_stem().unwrap().to_string_lossy().contains(&wanted))
+        .filter(|path| path.file_stem().unwrap().to_string_lossy().contains(wanted))
         .collect();
     paths.sort();
-    assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
     paths
 }
 

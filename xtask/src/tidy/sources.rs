@@ -31,6 +31,7 @@ const LIBRARIES: &[&str] = &["crates/tiller-config/src/", "crates/tiller-server/
 
 /// The only files that may write to stdout: others would break a client's framing.
 const STDOUT_WRITERS: &[&str] = &[
+    "crates/tiller/src/acp.rs",
     "crates/tiller-client/examples/host.rs",
     // `tiller chat` is a client: its tiller is another process, with a stdout of its own.
     "crates/tiller/src/chat/printer.rs",

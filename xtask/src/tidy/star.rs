@@ -9,6 +9,8 @@ const WHOLE: &str = "tiller";
 
 /// A crate around the middle, and what else it may depend on.
 const ALSO: &[(&str, &[&str])] = &[
+    // Another protocol is translated to this one.
+    ("tiller-acp", &["tiller-protocol"]),
     // A client in Rust writes commands and parses records.
     ("tiller-client", &["tiller-protocol"]),
     // The registry of models makes their providers, and a key may come from a command.
@@ -35,6 +37,7 @@ const ALSO: &[(&str, &[&str])] = &[
 
 /// An external dependency, and the crates that may use it.
 const DOORS: &[(&str, &[&str])] = &[
+    ("agent-client-protocol-schema", &["tiller-acp"]),
     ("reqwest", &["tiller-llm"]),
     ("rustls", &["tiller-llm", "tiller-postgres"]),
     ("tokio-postgres", &["tiller-postgres"]),
@@ -43,6 +46,17 @@ const DOORS: &[(&str, &[&str])] = &[
 
 /// A crate, and all that it may depend on. Clients in Rust depend on these without the rest.
 const ONLY: &[(&str, &[&str])] = &[
+    (
+        "tiller-acp",
+        &[
+            MIDDLE,
+            "tiller-protocol",
+            "agent-client-protocol-schema",
+            "expect-test",
+            "serde",
+            "serde_json",
+        ],
+    ),
     // The last two are optional: for WebSockets.
     (
         "tiller-client",

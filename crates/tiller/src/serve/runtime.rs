@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 /// commands of some sessions keep all others from opening, reading and writing files.
 const BLOCKING_THREADS_MAX: usize = 8_192;
 
-pub(super) fn start() -> Result<Runtime, String> {
+pub(crate) fn start() -> Result<Runtime, String> {
     raise_file_limit();
     Builder::new_multi_thread()
         .enable_all()

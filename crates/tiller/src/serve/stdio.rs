@@ -24,9 +24,9 @@ use crate::usage::StartError;
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// How many sessions one client may have open.
-const SESSIONS_MAX: usize = 20_000;
+pub(crate) const SESSIONS_MAX: usize = 20_000;
 /// How many extensions they may load, all together.
-const EXTENSIONS_MAX: usize = 256;
+pub(crate) const EXTENSIONS_MAX: usize = 256;
 
 /// Runs `--mode rpc --multi-session` to its end. `arguments` are those that `args` was read from.
 pub fn multi_session(
@@ -53,15 +53,19 @@ pub fn multi_session(
 }
 
 /// The flags of each session: all but those that are for the process.
-fn session_flags(arguments: &[OsString]) -> Vec<OsString> {
+pub(crate) fn session_flags(arguments: &[OsString]) -> Vec<OsString> {
     let mut flags = Vec::new();
-    let mut arguments = arguments.iter().skip(1);
+    let mut arguments = arguments.get(1..).unwrap_or_default().iter();
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
         match &*text {
             "--multi-session" => {}
             "--cwd" => drop(arguments.next()),
             _ if text.starts_with("--cwd=") => {}
+            "--mode" if arguments.as_slice().first().is_some_and(|mode| mode == "acp") => {
+                arguments.next();
+            }
+            "--mode=acp" => {}
             _ => flags.push(argument.clone()),
         }
     }
@@ -120,7 +124,7 @@ fn exit_code_now(control: &mut mpsc::Receiver<ClientInput>) -> u8 {
 }
 
 /// Waits for a signal or for a closed stdout.
-async fn exit_code(control: &mut mpsc::Receiver<ClientInput>) -> u8 {
+pub(crate) async fn exit_code(control: &mut mpsc::Receiver<ClientInput>) -> u8 {
     loop {
         match control.recv().await {
             Some(ClientInput::Signal(Signal::Interrupt)) => return 130,
@@ -153,5 +157,7 @@ mod tests {
         assert_eq!(session_flags(&typed.map(OsString::from)), ["--mode", "rpc", "--model", "m"]);
         let typed = ["tiller", "--cwd=/w", "--mode=rpc"];
         assert_eq!(session_flags(&typed.map(OsString::from)), ["--mode=rpc"]);
+        let typed = ["tiller", "--mode", "acp", "--model", "m"];
+        assert_eq!(session_flags(&typed.map(OsString::from)), ["--model", "m"]);
     }
 }

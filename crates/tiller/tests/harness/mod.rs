@@ -1,6 +1,9 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
 //! clock that advances only when every task waits.
 
+pub mod acp;
+pub mod acp_laws;
+mod acp_printer;
 pub mod corpus;
 mod disk;
 pub mod door;

@@ -24,7 +24,7 @@ use super::transcript::{Line, Transcript, unescape};
 
 /// A folder whose path always has the same number of tokens: the path is part of the prompt, and
 /// tiller's estimates count it.
-fn scratch_folder() -> TempDir {
+pub fn scratch_folder() -> TempDir {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     let name = format!("tiller-{now:020}");
     tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in("/tmp").unwrap()

@@ -28,6 +28,7 @@
 
 use std::collections::BTreeMap;
 
+#[derive(Clone)]
 pub struct Transcript {
     /// Everything before the conversation, unchanged.
     pub head: String,

@@ -286,7 +286,7 @@ pub fn types(records: &[Value]) -> Vec<&str> {
     types.filter(|kind| !matches!(*kind, "message_update" | "tool_execution_update")).collect()
 }
 
-fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, done) = channel();
     thread::spawn(move || sender.send(work()).ok());
     done.recv_timeout(PATIENCE).expect("tiller does not end")

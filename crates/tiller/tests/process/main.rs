@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/acp_clients.rs"]
+mod acp_clients;
 #[path = "../support/examples.rs"]
 mod example_lines;
 #[path = "../support/postgres.rs"]
@@ -12,6 +14,7 @@ mod schema;
 #[path = "../support/skip.rs"]
 mod skip;
 
+mod acp;
 mod chat;
 mod client;
 mod clients;

@@ -31,7 +31,7 @@ fn invalid_command_line_is_refused_in_one_sentence() {
     check(
         &["--mode", "telepathy"],
         expect![[r#"
-            Error: Invalid mode "telepathy". Valid values: text, json, rpc
+            Error: Invalid mode "telepathy". Valid values: text, json, rpc, acp
             exit 2"#]],
     );
     check(
