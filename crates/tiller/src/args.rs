@@ -171,6 +171,12 @@ pub struct Args {
     /// No rules
     #[arg(long, help_heading = "Files")]
     no_rules: bool,
+    /// No MCP servers
+    #[arg(long, help_heading = "Files")]
+    no_mcp: bool,
+    /// Also use the MCP servers of this file, in the format of mcp.json
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    mcp_config: Option<PathBuf>,
     /// Replace the system prompt by this text or file
     #[arg(long, value_name = "TEXT", help_heading = "Files")]
     system_prompt: Option<String>,
@@ -391,6 +397,8 @@ impl Args {
             no_skills: self.no_skills,
             no_prompt_templates: self.no_prompt_templates,
             no_rules: self.no_rules,
+            no_mcp: self.no_mcp,
+            mcp_config: self.mcp_config.clone(),
             skills: self.skill.clone(),
             skill_names: self.skills.clone(),
             prompt_templates: self.prompt_template.clone(),

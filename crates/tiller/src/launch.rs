@@ -25,7 +25,9 @@ use tiller_server::conversation::Conversation;
 use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
 use tiller_server::extensions::{ExtensionEnv, ExtensionPlan, flags, offline_load};
 use tiller_server::session_store::SessionStore;
-use tiller_server::{ServerConfig, SessionInUse, TODO_TOOL, ToolConfig, Workspace, with_settings};
+use tiller_server::{
+    McpOptions, ServerConfig, SessionInUse, TODO_TOOL, ToolConfig, Workspace, with_settings,
+};
 use tiller_session::{FileStore, Files, Owner, time};
 
 use crate::args::{Args, RunMode};
@@ -369,6 +371,7 @@ impl Launch {
             thinking,
             workspace,
             tools,
+            mcp: McpOptions { variables: env.variables.clone(), holds_clock: false },
             limits: args.limits(),
             project,
             extension_plan,
