@@ -158,6 +158,11 @@ impl Connection {
         Some(format!("{} {}", server.name, server.version))
     }
 
+    /// The revision of the protocol that was agreed on.
+    pub(crate) fn protocol_version(&self) -> Option<String> {
+        Some(self.peer().peer_info()?.protocol_version.as_str().to_owned())
+    }
+
     /// Asks to be told about another list of tools, where that has to be asked for. Ends with the
     /// subscription.
     pub(crate) fn subscribe(&self) {

@@ -20,6 +20,7 @@ mod clock_hold;
 mod frames;
 mod stdio;
 mod http;
+mod header_value;
 mod result;
 mod search;
 

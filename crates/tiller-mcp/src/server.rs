@@ -64,6 +64,8 @@ pub struct Status {
     pub problems: Arc<[String]>,
     /// Name and version, as the server says.
     pub version: Option<Arc<str>>,
+    /// The revision of the protocol.
+    pub protocol_version: Option<Arc<str>>,
     peer: Option<Peer<RoleClient>>,
     /// How many attempts to start it have ended, well or badly.
     attempts: u64,
@@ -76,6 +78,7 @@ impl Status {
             tools: Arc::default(),
             problems: Arc::default(),
             version: None,
+            protocol_version: None,
             peer: None,
             attempts: 0,
         }
@@ -238,6 +241,7 @@ impl Life {
                     status.tools = list.tools.into();
                     status.problems = list.problems.into();
                     status.version = connection.server_version().map(Arc::from);
+                    status.protocol_version = connection.protocol_version().map(Arc::from);
                     status.peer = Some(connection.peer().clone());
                     status.attempts += 1;
                 });

@@ -59,6 +59,9 @@ pub struct McpServerInfo<'a> {
     /// The name and the version of the server, as it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Cow<'a, str>>,
+    /// The revision of the protocol that tiller and the server speak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<Cow<'a, str>>,
     /// Why it does not work, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Cow<'a, str>>,

@@ -459,6 +459,10 @@ pub(crate) fn server_infos(state: &mut SessionState) -> Vec<McpServerInfo<'stati
             },
             state: state_of(server, &status),
             version: status.version.as_deref().map(|version| version.to_owned().into()),
+            protocol_version: status
+                .protocol_version
+                .as_deref()
+                .map(|version| version.to_owned().into()),
             error: status.error().map(|error| error.to_owned().into()),
             problems: status.problems.to_vec(),
             tools: tools.collect(),
