@@ -191,26 +191,26 @@ impl Life {
                 () = stop.cancelled() => return,
                 opened = opening => opened,
             };
-            let (why, is_final) = match opened {
+            let (why, is_final, was_ready) = match opened {
                 Ok(connection) => {
                     let since = Instant::now();
                     let Some(why) = self.serve(connection, &stop).await else { return };
                     if since.elapsed() >= STABLE {
                         failures = 0;
                     }
-                    (why, false)
+                    (why, false, true)
                 }
-                Err(OpenError { why, is_final }) => (why, is_final),
+                Err(OpenError { why, is_final }) => (why, is_final, false),
             };
             failures += 1;
             let why = Arc::from(why);
             let pause = match next(failures, is_final) {
                 Next::RestartAfter(pause) => {
-                    self.fail(Step::Restarting { why });
+                    self.fail(Step::Restarting { why }, was_ready);
                     Some(pause)
                 }
                 Next::GiveUp => {
-                    self.fail(Step::Failed { why });
+                    self.fail(Step::Failed { why }, was_ready);
                     failures = 0;
                     None
                 }
@@ -287,11 +287,12 @@ impl Life {
         self.status.send_modify(|status| status.step = step);
     }
 
-    fn fail(&self, step: Step) {
+    /// The end of a connection is not that of an attempt, so calls wait for the next attempt.
+    fn fail(&self, step: Step, was_ready: bool) {
         self.update(|status| {
             status.step = step;
             status.peer = None;
-            status.attempts += 1;
+            status.attempts += u64::from(!was_ready);
         });
     }
 
