@@ -42,6 +42,8 @@ const FOUND_MAX: usize = 20;
 /// What the servers of a session have of the process.
 #[derive(Clone, Default)]
 pub struct McpOptions {
+    /// A client cannot set servers either.
+    pub is_off: bool,
     /// The environment of programs, and the variables that values may name.
     pub variables: Arc<HashMap<String, String>>,
     /// In tests: the clock of a paused runtime stands still while a server works.
@@ -271,7 +273,7 @@ fn update_servers(state: &mut SessionState) {
 }
 
 fn environment(state: &SessionState, cwd: PathBuf) -> Environment {
-    let McpOptions { variables, holds_clock } = state.mcp.options.clone();
+    let McpOptions { variables, holds_clock, .. } = state.mcp.options.clone();
     let own = state.workspace.env();
     let inherited = variables.iter().filter(|(name, _)| !own.iter().any(|(own, _)| own == *name));
     let inherited = inherited.map(|(name, value)| (name.clone(), value.clone()));
@@ -410,12 +412,19 @@ fn found_tools(
 }
 
 /// Replaces the servers of the client, and starts all.
-pub(crate) fn set_client_servers(state: &mut SessionState, servers: Vec<McpServer>) {
+pub(crate) fn set_client_servers(
+    state: &mut SessionState,
+    servers: Vec<McpServer>,
+) -> Result<(), String> {
+    if state.mcp.options.is_off {
+        return Err("MCP is switched off by --no-mcp".to_owned());
+    }
     state.mcp.client_servers = servers;
     update_servers(state);
     if let Some(running) = &mut state.mcp.running {
         running.pool.start();
     }
+    Ok(())
 }
 
 /// The tools of servers that the model can reach, and whether it is offered them now.

@@ -173,7 +173,7 @@ pub struct Args {
     no_rules: bool,
     /// No MCP servers
     #[arg(long, help_heading = "Files")]
-    no_mcp: bool,
+    pub no_mcp: bool,
     /// Also use the MCP servers of this file, in the format of mcp.json
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     mcp_config: Option<PathBuf>,
@@ -235,8 +235,6 @@ struct IgnoredFlags {
     /// There is no network access except to models.
     #[arg(long, hide = true)]
     offline: bool,
-    #[arg(long, hide = true)]
-    no_mcp: bool,
     #[arg(long, hide = true)]
     no_title: bool,
     #[arg(long, hide = true)]

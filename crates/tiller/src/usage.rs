@@ -13,10 +13,11 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "chat",
     "session",
     "store",
+    "mcp",
     "auth",
     "conform",
     "serve",

@@ -9,7 +9,7 @@ use crate::state::SessionState;
 
 /// Later requests offer the tools of these servers. Calls to servers that stay are not affected.
 pub(crate) fn set_mcp_servers(state: &mut SessionState, servers: SetMcpServers) -> Handled {
-    mcp::set_client_servers(state, servers.servers()?);
+    mcp::set_client_servers(state, servers.servers()?)?;
     get_mcp_servers(state)
 }
 
