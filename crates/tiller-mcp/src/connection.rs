@@ -438,3 +438,6 @@ fn shortened(text: &str) -> String {
         _ => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

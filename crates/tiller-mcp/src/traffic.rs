@@ -137,6 +137,9 @@ impl Traffic {
 pub(crate) enum Outgoing {
     Stdio(Arc<Child>),
     Http(HttpSender),
+    /// The server is a part of a test.
+    #[cfg(test)]
+    Test(mpsc::UnboundedSender<ClientJsonRpcMessage>),
 }
 
 /// The transport of a connection.
@@ -169,6 +172,11 @@ impl Transport<RoleClient> for Wire {
         let sent: BoxFuture<'static, Result<(), SendError>> = match &self.outgoing {
             Outgoing::Stdio(child) => Box::pin(std::future::ready(child.write(&message))),
             Outgoing::Http(sender) => Box::pin(sender.send(message)),
+            #[cfg(test)]
+            Outgoing::Test(server) => {
+                let sent = server.send(message).map_err(|err| SendError(err.to_string()));
+                Box::pin(std::future::ready(sent))
+            }
         };
         sent
     }
