@@ -3,6 +3,10 @@
 //! blocking task is open. Outside of tests there is nothing to hold.
 
 use std::sync::mpsc;
+use std::time::Duration;
+
+/// A server that does not answer at all holds the clock for this long of real time.
+const HOLD_MAX: Duration = Duration::from_secs(10);
 
 /// Dropping it releases the clock.
 pub(crate) struct ClockHold {
@@ -16,7 +20,7 @@ impl ClockHold {
         is_enabled.then(|| {
             let (sender, released) = mpsc::channel::<()>();
             // Fails when the hold is dropped.
-            tokio::task::spawn_blocking(move || released.recv().ok());
+            tokio::task::spawn_blocking(move || released.recv_timeout(HOLD_MAX).ok());
             ClockHold { sender }
         })
     }

@@ -138,6 +138,7 @@ impl Server {
     /// Starts the server unless it was started before.
     pub(crate) fn start(&mut self, environment: &Arc<Environment>) {
         if self.task.is_none() {
+            self.status.send_modify(|status| status.step = Step::Starting);
             let life = Life {
                 config: self.config.clone(),
                 environment: environment.clone(),

@@ -298,11 +298,12 @@ pub(crate) fn servers_changed(state: &mut SessionState) {
         state.mcp.version += 1;
     }
     let summaries = state.mcp.summaries();
+    use McpServerState as State;
     let has_news = |now: &McpServerSummary| {
         let before = state.mcp.shown.iter().find(|before| before.name == now.name);
-        // A server that has not failed or succeeded yet is no news.
-        let is_open = matches!(now.state, McpServerState::Idle | McpServerState::Starting);
-        !is_open && before != Some(now)
+        // A server that was not started, or has neither failed nor succeeded yet, is no news.
+        let is_news = !matches!(now.state, State::Disabled | State::Idle | State::Starting);
+        is_news && before != Some(now)
     };
     let is_gone = |before: &McpServerSummary| !summaries.iter().any(|now| now.name == before.name);
     if summaries.iter().any(has_news) || state.mcp.shown.iter().any(is_gone) {

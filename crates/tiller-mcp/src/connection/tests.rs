@@ -161,5 +161,6 @@ async fn answers_that_cannot_be_used_say_why() {
         {"resultType":"complete","content":[]}
         Refused("the server's result has not the form of one")
         Refused("the server's result has not the form of one")
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
