@@ -71,7 +71,7 @@ pub struct McpServerEntry {
 pub enum Exposure {
     /// The model is offered the tool.
     Direct,
-    /// The model finds the tool with `tool_search`.
+    /// The model finds the tool with a search, and is offered it from then on.
     Deferred,
     /// The model cannot reach the tool.
     Hidden,

@@ -67,7 +67,7 @@ impl Parts {
         for block in result.content {
             parts.add(block);
         }
-        // A server should repeat structured content as text. One that does not would tell the model
+        // Servers should repeat structured content as text. Without the text, the model would learn
         // nothing.
         if let Some(structured) = &parts.structured
             && parts.text.is_empty()
