@@ -1,6 +1,8 @@
 //! Real servers: `@modelcontextprotocol/server-everything` and `server-filesystem` from npm, and the
 //! Python SDK from PyPI, over stdio and streamable HTTP. `.ci/run` installs them into `target/ci/mcp`.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 #[path = "../../tiller/tests/support/skip.rs"]
 #[allow(dead_code, reason = "node is not asked for here")]

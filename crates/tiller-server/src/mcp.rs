@@ -33,8 +33,6 @@ use crate::tools;
 
 /// How long a request waits for servers.
 const READY_MAX: Duration = Duration::from_secs(10);
-/// How long the end of a session waits for the end of its servers.
-const STOP_MAX: Duration = Duration::from_millis(1500);
 /// How many tools a search finds unless the model asks for another number.
 const FOUND: usize = 5;
 const FOUND_MAX: usize = 20;
@@ -214,13 +212,14 @@ impl McpState {
         servers.filter(|(server, _)| server.is_enabled).map(text).collect()
     }
 
-    /// The servers of the session end. The future resolves when they have ended, or after a while.
-    pub(crate) fn stop(&mut self) -> impl Future<Output = ()> + Send + use<> {
+    /// The servers of the session end. The future resolves when they have ended, or when the time is
+    /// over.
+    pub(crate) fn stop(&mut self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         let stopping = self.running.take().map(|running| running.pool.stop());
         async move {
             if let Some(stopping) = stopping {
                 // What is left then is killed when the process exits.
-                tokio::time::timeout(STOP_MAX, stopping).await.ok();
+                tokio::time::timeout(limit, stopping).await.ok();
             }
         }
     }

@@ -124,8 +124,9 @@ pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
         server.process_next().await;
         if let Some(code) = server.exit_code() {
             server.finish();
-            server.state.mcp.stop().await;
             server.connections.close(None, None);
+            let time_left = server.shutdown.as_ref().map_or(SHUTDOWN_LIMIT, Shutdown::time_left);
+            server.state.mcp.stop(time_left).await;
             return code;
         }
     }
