@@ -174,7 +174,7 @@ pub struct Args {
     /// No MCP servers
     #[arg(long, help_heading = "Files")]
     pub no_mcp: bool,
-    /// Also use the MCP servers of this file, in the format of mcp.json
+    /// Use the MCP servers of this file, too
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     mcp_config: Option<PathBuf>,
     /// Replace the system prompt by this text or file
