@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tiller_agent::mcp::{Exposure, McpServer, same_name};
+use tiller_agent::mcp::{Exposure, McpServer};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::Tool;
 
@@ -16,7 +16,7 @@ use crate::server::{Server, ServerHandle, Status};
 pub struct Pool {
     environment: Arc<Environment>,
     servers: Vec<Server>,
-    /// What is asked for the tools, in the order of the servers. Changes with their lists.
+    /// Those of all servers, in the order of the servers.
     tools: Vec<McpTool>,
 }
 
@@ -110,11 +110,6 @@ impl Pool {
         }
         self.tools = tools;
         true
-    }
-
-    /// Whether a server with this name is among them.
-    pub fn has(&self, name: &str) -> bool {
-        self.servers.iter().any(|server| same_name(&server.config.name, name))
     }
 
     /// Ends all servers. The future resolves when they have ended.

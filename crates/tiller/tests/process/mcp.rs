@@ -8,7 +8,7 @@ use super::client::{Client, Place};
 
 /// Answers with its process id, and has a child in a session of its own. It ignores SIGTERM, and it
 /// does not end with its stdin.
-const SERVER: &str = r#"
+pub const SERVER: &str = r#"
 trap '' TERM
 setsid sleep 1000 >/dev/null 2>&1 &
 child=$!
@@ -26,7 +26,7 @@ sleep 1000
 sleep 1000
 "#;
 
-const CONFIG: &str = r#"{"mcpServers": {"s": {"command": "sh", "args": ["server.sh"]}}}"#;
+pub const CONFIG: &str = r#"{"mcpServers": {"s": {"command": "sh", "args": ["server.sh"]}}}"#;
 
 /// A client whose server runs, and the processes of the server.
 fn with_server(script: &str, arguments: &[&str]) -> (Client, Vec<String>) {
@@ -42,15 +42,15 @@ fn with_server(script: &str, arguments: &[&str]) -> (Client, Vec<String>) {
     (client, pids)
 }
 
-const CALL: &str = "call mcp__s__pids {}\n\nsay Two.";
+pub const CALL: &str = "call mcp__s__pids {}\n\nsay Two.";
 const CALL_AND_HANG: &str = "call mcp__s__pids {}\n\nstart\nhang";
 
-fn lives(pid: &str) -> bool {
+pub fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-fn until_gone(pids: &[String]) {
+pub fn until_gone(pids: &[String]) {
     let since = Instant::now();
     while let Some(pid) = pids.iter().find(|pid| lives(pid)) {
         assert!(since.elapsed() < Duration::from_secs(60), "process {pid} still lives");
