@@ -210,8 +210,13 @@ impl Shared {
         match header(&response, "content-type").unwrap_or_default() {
             kind if kind.starts_with("application/json") => {
                 let body = collect(response, MESSAGE_MAX_BYTES).await?;
-                self.pass_on(&body).await;
-                Ok(())
+                if self.pass_on(&body).await.as_ref() == Some(request) {
+                    Ok(())
+                } else {
+                    Err("the server answers with JSON that is no answer of an MCP server: check \
+                         its address"
+                        .to_owned())
+                }
             }
             kind if kind.starts_with("text/event-stream") => {
                 let has_answered = self.read_events(response, Some(request)).await?;
