@@ -374,7 +374,7 @@ mod tests {
                 a! `timeout` must be a number of seconds from 0 to 86400
                 a! invalid type: string "-y", expected a sequence
                 a! `env` has a name that no variable can have
-                a! unknown variant `shy`, expected one of `direct`, `deferred`, `hidden`, `codemode`
+                a! unknown variant `shy`, expected one of `direct`, `deferred`, `hidden`, `codemode`, `codemode-deferred`
                 a b! a server's name may contain only letters, digits, `_` and `-`
                 ! a server's name may contain only letters, digits, `_` and `-`
                 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! a server's name may have at most 40 characters

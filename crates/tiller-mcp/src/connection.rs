@@ -210,7 +210,7 @@ impl Connection {
                     list.add_described(page.0);
                 }
                 Ok(ServerResult::EmptyResult(_)) => {}
-                Ok(_) => return Err("its list of tools has not the form of one".to_owned()),
+                Ok(_) => return Err("its list of tools is malformed".to_owned()),
                 // A server that offers other things than tools.
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 }
@@ -291,7 +291,7 @@ impl ToolList {
     fn add_described(&mut self, page: Value) {
         let Value::Object(mut page) = page else { return };
         let Some(Value::Array(tools)) = page.remove("tools") else {
-            self.problems.push("its list of tools has not the form of one".to_owned());
+            self.problems.push("its list of tools is malformed".to_owned());
             return;
         };
         for tool in tools {
@@ -404,7 +404,7 @@ fn read_result(answer: ServerResult) -> Result<CallToolResult, CallError> {
         ServerResult::CreateTaskResult(_) => {
             refused("the tool runs as a task of the server, which tiller does not support")
         }
-        _ => refused("the server's result has not the form of one"),
+        _ => refused("the server's result is malformed"),
     }
 }
 

@@ -59,10 +59,10 @@ pub(crate) fn parse(line: &[u8]) -> Option<Frame> {
     }
     Some(match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
         Ok(message) => Frame::Message(Box::new(message)),
-        // A response that has not the form of one must not leave its call waiting.
+        // A malformed response must not leave its call waiting.
         Err(err) => match response_id(line) {
             Some(id) if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() => {
-                error(id, format!("the server's response has not the form of one: {err}"))
+                error(id, format!("the server's response is malformed: {err}"))
             }
             _ => Frame::Noise(beginning(line)),
         },
@@ -157,8 +157,8 @@ mod tests {
         check(
             "{\"jsonrpc\":\"1.0\",\"id\":7,\"result\":{}}\n{\"id\":\"x\",\"result\":3}\n",
             expect![[r#"
-                {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server's response has not the form of one: unrecognized JSON-RPC message"}}
-                {"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"the server's response has not the form of one: unrecognized JSON-RPC message"}}
+                {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server's response is malformed: unrecognized JSON-RPC message"}}
+                {"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"the server's response is malformed: unrecognized JSON-RPC message"}}
             "#]],
         );
     }

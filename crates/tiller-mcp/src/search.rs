@@ -94,7 +94,7 @@ mod tests {
         check("team", expect!["mcp__mail__send mcp__mail__list"]);
         check(
             "mcp__mail__list",
-            expect!["mcp__mail__list mcp__mail__send mcp__github__search_code"],
+            expect!["mcp__mail__list mcp__mail__send"],
         );
         check("weather", expect![""]);
         check("", expect![""]);

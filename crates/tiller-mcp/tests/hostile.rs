@@ -89,7 +89,7 @@ async fn tools_with_impossible_schemas_are_left_out() {
         the tool circular is left out: the schema refers to itself without end (anyOf, oneOf)
         the tool without a name is left out: missing field `name`"#]]
     .assert_eq(&bench.status().problems.join("\n"));
-    expect!["! the server's result has not the form of one"]
+    expect!["! the server's result is malformed"]
         .assert_eq(&bench.text("mcp__s__good", json!({})).await);
 }
 

@@ -159,8 +159,8 @@ async fn answers_that_cannot_be_used_say_why() {
         Refused("the tool asks the user for input, which tiller does not support")
         Refused("the tool runs as a task of the server, which tiller does not support")
         {"resultType":"complete","content":[]}
-        Refused("the server's result has not the form of one")
-        Refused("the server's result has not the form of one")
+        Refused("the server's result is malformed")
+        Refused("the server's result is malformed")
     "#]]
     .assert_eq(&table);
 }
