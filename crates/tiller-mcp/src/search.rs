@@ -92,10 +92,7 @@ mod tests {
         check("message", expect!["mcp__mail__send mcp__mail__list"]);
         check("repo", expect!["mcp__github__search_code"]);
         check("team", expect!["mcp__mail__send mcp__mail__list"]);
-        check(
-            "mcp__mail__list",
-            expect!["mcp__mail__list mcp__mail__send"],
-        );
+        check("mcp__mail__list", expect!["mcp__mail__list mcp__mail__send"]);
         check("weather", expect![""]);
         check("", expect![""]);
     }

@@ -263,8 +263,17 @@ impl Life {
                 () = stop.cancelled() => break None,
                 why = connection.closed() => break Some(why),
                 () = connection.traffic.tools_changed.notified() => {
-                    sleep(LIST_PAUSE).await;
-                    self.list_again(&connection).await;
+                    let listing = async {
+                        sleep(LIST_PAUSE).await;
+                        self.list_again(&connection).await;
+                    };
+                    // The next round sees which end it is.
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => {}
+                        () = connection.traffic.closed.cancelled() => {}
+                        () = listing => {}
+                    }
                 }
             }
         };

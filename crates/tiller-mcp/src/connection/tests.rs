@@ -7,9 +7,10 @@ use super::*;
 
 /// The server's side of a connection.
 struct Server {
+    /// tiller's side, which ends when it is dropped.
+    client: Option<RunningService<RoleClient, Client>>,
     messages: mpsc::UnboundedReceiver<ClientJsonRpcMessage>,
     answers: mpsc::Sender<ServerJsonRpcMessage>,
-    log: Vec<String>,
 }
 
 impl Server {
@@ -40,7 +41,7 @@ async fn connect() -> (RunningService<RoleClient, Client>, Arc<Traffic>, Server)
     let (sender, messages) = mpsc::unbounded_channel();
     let (answers, incoming) = mpsc::channel(INCOMING_MAX);
     let wire = Wire { outgoing: Outgoing::Test(sender), incoming, traffic: traffic.clone() };
-    let mut server = Server { messages, answers, log: Vec::new() };
+    let mut server = Server { client: None, messages, answers };
     let opening = tokio::spawn(Client.serve_with_lifecycle(
         wire,
         ClientLifecycleMode::Auto {
@@ -49,7 +50,7 @@ async fn connect() -> (RunningService<RoleClient, Client>, Arc<Traffic>, Server)
         },
     ));
     let discover = server.next().await;
-    server.log.push(discover["method"].as_str().unwrap().to_owned());
+    assert_eq!(discover["method"], "server/discover");
     server
         .say(json!({"jsonrpc": "2.0", "id": discover["id"],
             "error": {"code": -32601, "message": "unknown"}}))
@@ -91,7 +92,8 @@ async fn called<F: Future<Output = Server>>(
         let request = waiting.next().await;
         server(waiting, request).await
     };
-    let (result, server) = tokio::join!(call, serve);
+    let (result, mut server) = tokio::join!(call, serve);
+    server.client = Some(service);
     (print(&result), shown, since.elapsed().as_secs(), server)
 }
 
