@@ -160,6 +160,16 @@ export abstract class Commands {
     return this.request({ type: "set_active_tools", tools });
   }
 
+  /** Replaces the MCP servers that the client has set for this session. */
+  setMcpServers(mcpServers: Fields<"set_mcp_servers">["mcpServers"]) {
+    return this.request({ type: "set_mcp_servers", mcpServers });
+  }
+
+  /** The MCP servers of the session, with their states, tools and errors. */
+  getMcpServers() {
+    return this.request({ type: "get_mcp_servers" });
+  }
+
   /** Replaces the todo list. */
   setTodos(phases: Fields<"set_todos">["phases"]) {
     return this.request({ type: "set_todos", phases });

@@ -506,6 +506,8 @@ export type ClientLine =
   | SetHostToolsCommand
   | HostToolUpdateCommand
   | HostToolResultCommand
+  | SetMcpServersCommand
+  | GetMcpServersCommand
   | SetTodosCommand
   | HelloCommand
   | ExtensionUiResponseCommand;
@@ -911,6 +913,15 @@ export interface ExportHtmlResponse {
   /** The record is shorter than it was, because of `maxFrameBytes`. */
   cut?: Cut;
 }
+
+/**
+ * How the model reaches a tool.
+ * `direct`: The model is offered the tool.
+ * `deferred`: The model finds the tool with a search, and is offered it from then on.
+ * `hidden`: The model cannot reach the tool.
+ * `codemode`: Callable from scripts, in pi. Here like no exposure at all.
+ */
+export type Exposure = "direct" | "deferred" | "hidden" | "codemode";
 
 /** An extension failed; everything else continues. */
 export interface ExtensionErrorEvent {
@@ -1581,6 +1592,32 @@ export interface GetLimitsResponse {
   cut?: Cut;
 }
 
+/** The MCP servers of this session, with their states, tools and errors. */
+export interface GetMcpServersCommand {
+  type: "get_mcp_servers";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+}
+
+/** The response to a `get_mcp_servers` that has succeeded. */
+export interface GetMcpServersResponse {
+  type: "response";
+  command: "get_mcp_servers";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: McpServersData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
 /** The conversation as the model sees it. */
 export interface GetMessagesCommand {
   type: "get_messages";
@@ -2170,6 +2207,120 @@ export interface ListSessionsResponse {
   /** The record is shorter than it was, because of `maxFrameBytes`. */
   cut?: Cut;
 }
+
+/**
+ * An entry of `mcpServers`, as Claude, Cursor and pi write it. With `command` it is a program, with
+ * `url` an HTTP server.
+ */
+export interface McpServerEntry {
+  /** `stdio`, `http` or `streamable-http`. By default as `command` or `url` says. */
+  type?: string;
+  /** The program: a path, or a name to search in `PATH`. Not a shell command. */
+  command?: string;
+  args?: string[];
+  /** Added to the environment of the program. A value may be `${NAME}` or `!command`. */
+  env?: { [key: string]: string };
+  /** The folder of the program. By default that of the session. */
+  cwd?: string;
+  /** The address of a streamable HTTP server. */
+  url?: string;
+  /** Sent with each request. A value may be `Bearer ${NAME}` or `!command`. */
+  headers?: { [key: string]: string };
+  /** How many seconds a request may take. Progress of a call starts the time again. By default 60. */
+  timeout?: number;
+  /** `false`: the server is listed, and not started. */
+  enabled?: boolean;
+  /** How the model reaches the tools. By default `direct`, and `deferred` from 40 tools on. */
+  exposure?: Exposure;
+  /** The same for single tools: names, or patterns with `*`. */
+  toolExposure?: { [key: string]: Exposure };
+  /** What the server offers, in a sentence. For the search in deferred tools. */
+  description?: string;
+}
+
+/** An MCP server of a session. */
+export interface McpServerInfo {
+  name: string;
+  source: McpSource;
+  transport: McpTransportKind;
+  state: McpServerState;
+  /** The name and the version of the server, as it says. */
+  version?: string;
+  /** The revision of the protocol that tiller and the server speak. */
+  protocolVersion?: string;
+  /** Why it does not work, and what to do. */
+  error?: string;
+  /** What is wrong with tools that are left out. */
+  problems?: string[];
+  /** All tools of the server, hidden ones included. */
+  tools: McpToolInfo[];
+}
+
+/**
+ * What a server of a session is doing.
+ * `disabled`: Its entry says `"enabled": false`, or all of its tools are hidden.
+ * `idle`: It was not needed so far.
+ * `restarting`: It has failed, and is started again after a pause.
+ * `failed`: It has failed. A call to one of its tools starts it again.
+ */
+export type McpServerState = "starting" | "ready" | "disabled" | "idle" | "restarting" | "failed";
+
+/** A server in the event that reports a change. */
+export interface McpServerSummary {
+  name: string;
+  state: McpServerState;
+  /** How many tools it has, hidden ones included. */
+  toolCount: number;
+  /** Why it does not work. */
+  error?: string;
+}
+
+/**
+ * The state or the tools of an MCP server have changed. Written only where there are MCP
+ * servers.
+ */
+export interface McpServersChangeEvent {
+  type: "mcp_servers_change";
+  /** All servers of the session. */
+  servers: McpServerSummary[];
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
+/** The data of the responses to `set_mcp_servers` and `get_mcp_servers`. */
+export interface McpServersData {
+  servers: McpServerInfo[];
+}
+
+/**
+ * Where a server's entry is.
+ * `user`: `mcp.json` in the user's agent folder.
+ * `project`: `.pi/mcp.json` in the project.
+ * `file`: The file of `--mcp-config`.
+ * `client`: The client has sent it with `set_mcp_servers`.
+ */
+export type McpSource = "user" | "project" | "file" | "client";
+
+/** A tool of an MCP server. */
+export interface McpToolInfo {
+  /** The name that the model calls. */
+  name: string;
+  /** The server's own name. */
+  tool: string;
+  description: string;
+  /** How the model reaches it now. */
+  exposure: Exposure;
+}
+
+/** How a server is reached. */
+export type McpTransportKind = "stdio" | "http";
 
 export interface MessageUser {
   role: "user";
@@ -2932,6 +3083,7 @@ export type ServerLine =
   | ToolExecutionStartEvent
   | ToolExecutionUpdateEvent
   | ToolExecutionEndEvent
+  | McpServersChangeEvent
   | HostToolCallEvent
   | HostToolCancelEvent
   | CompactionStartEvent
@@ -3012,6 +3164,8 @@ export type ServerLine =
   | GetEventsResponse
   | GetRecordResponse
   | SetHostToolsResponse
+  | SetMcpServersResponse
+  | GetMcpServersResponse
   | SetTodosResponse
   | HelloResponse
   | RefusalResponse;
@@ -3076,6 +3230,8 @@ export type ServerResponse =
   | GetEventsResponse
   | GetRecordResponse
   | SetHostToolsResponse
+  | SetMcpServersResponse
+  | GetMcpServersResponse
   | SetTodosResponse
   | HelloResponse
   | RefusalResponse;
@@ -3093,6 +3249,7 @@ export type ServerEvent =
   | ToolExecutionStartEvent
   | ToolExecutionUpdateEvent
   | ToolExecutionEndEvent
+  | McpServersChangeEvent
   | HostToolCallEvent
   | HostToolCancelEvent
   | CompactionStartEvent
@@ -3409,6 +3566,42 @@ export interface SetLimitsResponse {
   id?: unknown;
   success: true;
   data: LimitsData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
+export interface SetMcpServers {
+  /** By name, in the format of `mcp.json`. An empty object removes all. */
+  mcpServers: { [key: string]: McpServerEntry };
+}
+
+/**
+ * Replaces the MCP servers that the client has set for this session before. Servers of
+ * files with the same names are replaced, too. They are started at once.
+ */
+export interface SetMcpServersCommand {
+  type: "set_mcp_servers";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+  /** By name, in the format of `mcp.json`. An empty object removes all. */
+  mcpServers: { [key: string]: McpServerEntry };
+}
+
+/** The response to a `set_mcp_servers` that has succeeded. */
+export interface SetMcpServersResponse {
+  type: "response";
+  command: "set_mcp_servers";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: McpServersData;
   /**
    * The number of the record: 1 for the first, then one more each time. With `sequence` of
    * `hello` only.
@@ -4013,8 +4206,11 @@ export interface ToolResultMessage {
   durationMs?: number;
 }
 
-/** `host`: The client has registered it with `set_host_tools`. */
-export type ToolSource = "builtin" | "extension" | "host";
+/**
+ * `host`: The client has registered it with `set_host_tools`.
+ * `mcp`: A tool of an MCP server, or the search in them.
+ */
+export type ToolSource = "builtin" | "extension" | "host" | "mcp";
 
 /**
  * What a `tool_execution_update` carries.

@@ -23,6 +23,7 @@ use crate::compaction::{Compacted, Reason};
 use crate::dialog::UiRequest;
 use crate::driver::QueueTicket;
 use crate::limits::ReachedLimit;
+use crate::mcp::McpServerSummary;
 use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
 use crate::prompt_result::PromptResult;
@@ -176,6 +177,10 @@ pub enum Event {
     },
     ThinkingLevelChanged {
         level: ThinkingLevel,
+    },
+    /// The state or the tools of an MCP server have changed. All servers of the session.
+    McpServersChange {
+        servers: Vec<McpServerSummary>,
     },
 }
 

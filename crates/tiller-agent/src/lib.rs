@@ -21,6 +21,7 @@ pub mod truncate;
 pub mod message_builder;
 pub mod tool;
 pub mod program;
+pub mod mcp;
 pub mod todo;
 pub mod arguments;
 pub mod driver;

@@ -1,5 +1,6 @@
 //! A method of [`Client`] for each command: one table of their names, fields and data.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -12,11 +13,11 @@ use tiller_protocol::data::{
 use tiller_protocol::{
     ActiveToolsData, AutoSetting, Bash, Capabilities, Command, Compact, CompactionResult,
     DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml, GetEntries, GetEvents, GetRecord,
-    InterruptMode, Limits, LimitsData, ListRange, ListSessions, Model, NewSession, PageFields,
-    QueueData, QueueMode, QueuedMessageData, QueuedTarget, RecordPiece, SetActiveTools,
-    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
-    SetThinkingLevel, SetTodos, SettingData, SettingsData, SwitchSession, ThinkingLevel, ToolsData,
-    UpdateQueued,
+    InterruptMode, Limits, LimitsData, ListRange, ListSessions, McpServerEntry, McpServersData,
+    Model, NewSession, PageFields, QueueData, QueueMode, QueuedMessageData, QueuedTarget,
+    RecordPiece, SetActiveTools, SetInterruptMode, SetLabel, SetMcpServers, SetModel, SetQueueMode,
+    SetSessionName, SetSetting, SetThinkingLevel, SetTodos, SettingData, SettingsData,
+    SwitchSession, ThinkingLevel, ToolsData, UpdateQueued,
 };
 
 use crate::{Client, ClientError};
@@ -129,6 +130,11 @@ commands! {
     /// Selects the tools that the model is offered from the next request on.
     set_active_tools(tools: Vec<String>) -> ActiveToolsData =
         Command::SetActiveTools(SetActiveTools { tools });
+    /// Replaces the MCP servers that the client has set for this session.
+    set_mcp_servers(mcp_servers: BTreeMap<String, McpServerEntry>) -> McpServersData<'static> =
+        Command::SetMcpServers(SetMcpServers { mcp_servers });
+    /// The MCP servers of the session, with their states, tools and errors.
+    get_mcp_servers() -> McpServersData<'static> = Command::GetMcpServers;
     /// Replaces the todo list.
     set_todos(phases: Vec<DraftPhase>) -> TodosData<'static> =
         Command::SetTodos(SetTodos { phases });

@@ -4,6 +4,7 @@
 //! - [`settings`]: `settings.json` of the user and of the project
 //! - [`project`]: trust, context files, skills, templates and rules
 //! - [`models`], [`credentials`]: which models exist, how to reach them, and with which key
+//! - [`mcp`]: the MCP servers in `mcp.json`
 //! - [`config_files`]: `auth.json` and `models.json` as the sessions of a process share them
 //! - [`startup_model`], [`tool_filter`]: what flags and settings select
 //! - [`prompt`]: the system prompt
@@ -19,6 +20,7 @@ pub mod start_error;
 pub mod startup_model;
 pub mod tool_filter;
 pub mod prompt;
+pub mod mcp;
 pub mod config_files;
 mod catalogue;
 mod jsonc;

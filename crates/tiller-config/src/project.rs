@@ -82,6 +82,10 @@ pub struct ResourceFlags {
     pub no_skills: bool,
     pub no_prompt_templates: bool,
     pub no_rules: bool,
+    /// No MCP server is read or started.
+    pub no_mcp: bool,
+    /// A further file with MCP servers.
+    pub mcp_config: Option<PathBuf>,
     pub skills: Vec<String>,
     /// Patterns of the skills to load; all if empty.
     pub skill_names: Option<Vec<String>>,
@@ -221,6 +225,11 @@ impl Project {
     /// Whether the project's own files count.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
+    }
+
+    /// The file of `--mcp-config`. It is relative to the folder that tiller was started in.
+    pub(crate) fn mcp_config(&self) -> Option<PathBuf> {
+        self.flags.mcp_config.as_ref().map(|path| self.started_in.join(path))
     }
 
     /// Reads everything that shapes a prompt.

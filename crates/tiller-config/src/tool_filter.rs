@@ -147,6 +147,13 @@ impl ToolRules {
         !self.none && !has(&self.excluded, name) && is_named
     }
 
+    /// The same for a tool of an MCP server: a list of other tools says nothing about them.
+    pub fn allows_mcp(&self, name: &str) -> bool {
+        let names_mcp = |only: &[String]| only.iter().any(|entry| entry.starts_with("mcp__"));
+        let is_named = self.only.as_deref().is_none_or(|only| !names_mcp(only) || has(only, name));
+        !self.none && !has(&self.excluded, name) && is_named
+    }
+
     /// The same for a built-in tool.
     pub fn allows_builtin(&self, name: &str) -> bool {
         !self.no_builtin && self.allows(name)

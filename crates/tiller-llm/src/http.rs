@@ -1,4 +1,4 @@
-//! HTTP requests of extensions, through the same proxies, certificates and connections as requests
+//! HTTP requests of extensions and to MCP servers, through the same proxies, certificates and connections as requests
 //! to models.
 //!
 //! The body is passed on as the server sends it: this code neither requests nor decodes
@@ -13,6 +13,7 @@ use reqwest::{Client, Method, Response};
 use tokio::time::timeout;
 
 use crate::diagnosis::{Cause, shown};
+use crate::sse::{SseDecoder, TooLarge};
 use crate::{client, connect_error};
 
 /// A request.
@@ -78,6 +79,39 @@ async fn within(silence_max: Duration, exchange: HttpExchange) -> Result<HttpRes
         headers: response.headers().iter().map(|(name, value)| header_text(name, value)).collect(),
         body: pieces(response, silence_max),
     })
+}
+
+/// The data of the server-sent events in a body. Ends with an error if an event is larger than `max`
+/// bytes, or if the body breaks off.
+pub fn events(
+    body: BoxStream<'static, Result<Vec<u8>, String>>,
+    max: usize,
+) -> BoxStream<'static, Result<String, String>> {
+    let decoder = SseDecoder::default();
+    let next = move |open: Option<(_, SseDecoder)>| async move {
+        let (mut body, mut decoder): (BoxStream<'static, Result<Vec<u8>, String>>, _) = open?;
+        let chunk = match body.next().await? {
+            Ok(chunk) => chunk,
+            Err(why) => return Some((vec![Err(why)], None)),
+        };
+        let mut events = Vec::new();
+        let pushed = decoder.push(&chunk, |event| {
+            if event.data.len() > max {
+                return Err(TooLarge);
+            }
+            events.push(Ok(event.data.to_owned()));
+            Ok(())
+        });
+        match pushed {
+            Ok(()) => Some((events, Some((body, decoder)))),
+            Err(TooLarge) => {
+                let max = max >> 20;
+                events.push(Err(format!("the server has sent an event of more than {max} MiB")));
+                Some((events, None))
+            }
+        }
+    };
+    stream::unfold(Some((body, decoder)), next).flat_map(stream::iter).boxed()
 }
 
 fn client_for(url: &str, follow_redirects: bool) -> Result<&'static Client, String> {

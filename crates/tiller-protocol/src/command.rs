@@ -17,6 +17,7 @@ use crate::fields::{
     check_message_id, is_default,
 };
 use crate::host_tools::{HostToolResult, HostToolUpdate, SetHostTools};
+use crate::mcp::SetMcpServers;
 use crate::queue::{QueuedTarget, UpdateQueued};
 use crate::request::{Refusal, Request};
 use crate::{Level, Stream, ToolUpdates};
@@ -254,6 +255,11 @@ commands! {
         "host_tool_update" => HostToolUpdate(HostToolUpdate),
         /// The result of such a tool. Gets no response.
         "host_tool_result" => HostToolResult(HostToolResult),
+        /// Replaces the MCP servers that the client has set for this session before. Servers of
+        /// files with the same names are replaced, too. They are started at once.
+        "set_mcp_servers" => SetMcpServers(SetMcpServers),
+        /// The MCP servers of this session, with their states, tools and errors.
+        "get_mcp_servers" => GetMcpServers,
         /// Replaces the todo list.
         "set_todos" => SetTodos(SetTodos) { pub phases: Vec<DraftPhase> },
         /// Names the client and selects a level. Answered with the server's capabilities.
@@ -335,6 +341,7 @@ impl Command {
                 check_least(name, "limit", *limit, 1)
             }
             Command::SetHostTools(tools) => tools.check(name),
+            Command::SetMcpServers(servers) => servers.check(name),
             Command::HostToolUpdate(update) => update.check(name),
             Command::HostToolResult(result) => result.check(name),
             _ => Ok(()),
@@ -369,6 +376,8 @@ impl Command {
             | Command::AbortAndPrompt(_)
             | Command::Compact(_)
             | Command::ExportHtml(_)
+            | Command::SetMcpServers(_)
+            | Command::GetMcpServers
             | Command::GetCommands
             | Command::GetAvailableCommands => true,
             Command::Steer(text) | Command::FollowUp(text) => text.message.starts_with('/'),

@@ -38,6 +38,7 @@ use crate::inspection::{
     ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, SettingData,
     SettingsData, ToolsData,
 };
+use crate::mcp::McpServersData;
 use crate::queue::{QueueData, QueuedMessageData};
 use crate::replay::{EventsData, RecordPiece};
 use crate::reply::DispositionData;
@@ -121,6 +122,8 @@ pub const RESPONSES: &[(&str, ResponseData)] = &[
     ("set_host_tools", ResponseData::Always(of::<HostToolsData>)),
     ("host_tool_update", ResponseData::Never),
     ("host_tool_result", ResponseData::Never),
+    ("set_mcp_servers", ResponseData::Always(of::<McpServersData<'_>>)),
+    ("get_mcp_servers", ResponseData::Always(of::<McpServersData<'_>>)),
     ("set_todos", ResponseData::Always(of::<TodosData<'_>>)),
     ("hello", ResponseData::Always(of::<HelloData<'_>>)),
     ("extension_ui_response", ResponseData::Never),

@@ -42,6 +42,8 @@ pub enum ToolSource {
     Extension,
     /// The client has registered it with `set_host_tools`.
     Host,
+    /// A tool of an MCP server, or the search in them.
+    Mcp,
 }
 
 /// The data of the response to `set_active_tools`.

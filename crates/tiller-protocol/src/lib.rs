@@ -40,6 +40,7 @@ pub mod data;
 mod message;
 mod compaction;
 mod host_tools;
+mod mcp;
 mod queue;
 mod replay;
 mod sessions;
@@ -67,6 +68,7 @@ pub use inspection::{
     SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
 };
 pub use json::Json;
+pub use mcp::{McpServerInfo, McpServersData, McpToolInfo, McpTransportKind, SetMcpServers};
 pub use message::{
     AssistantMessage, Message, Messages, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
 };
@@ -88,6 +90,9 @@ pub use writer::{Detail, RecordWriter};
 // alone.
 pub use tiller_agent::dialog::{Dialog, DialogKind, Notice, UiRequest};
 pub use tiller_agent::limits::{LimitName, Limits};
+pub use tiller_agent::mcp::{
+    Exposure, McpServerEntry, McpServerState, McpServerSummary, McpSource, ToolExposures,
+};
 pub use tiller_agent::message::{Arguments, Block};
 pub use tiller_agent::model::{Model, ThinkingLevel};
 pub use tiller_agent::modes::{InterruptMode, QueueMode};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tiller_agent::compaction::Reason;
 use tiller_agent::dialog::UiRequest;
 use tiller_agent::limits::LimitName;
+use tiller_agent::mcp::McpServerSummary;
 use tiller_agent::message::{Arguments, plain_number};
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::prompt_result::{PromptReason, PromptStatus};
@@ -121,6 +122,12 @@ records! {
             /// How long the tool ran. At level `pi-delta` only, and only if it ran.
             #[schemars(extend("x-levels" = ["pi-delta"]))]
             #[serde(skip_serializing_if = "Option::is_none")] duration_ms: Option<u64>,
+        },
+        /// The state or the tools of an MCP server have changed. Written only where there are MCP
+        /// servers.
+        "mcp_servers_change" => McpServersChange {
+            /// All servers of the session.
+            servers: Cow<'a, [McpServerSummary]>,
         },
         /// The client is to run one of its tools and to answer with `host_tool_result`.
         "host_tool_call" => HostToolCall {

@@ -227,6 +227,9 @@ impl RecordWriter {
             },
             Event::SessionInfoChanged { name } => Record::SessionInfoChanged { name: text(name) },
             Event::SessionError { error } => Record::SessionError { error: error.into() },
+            Event::McpServersChange { servers } => {
+                Record::McpServersChange { servers: Cow::Borrowed(servers) }
+            }
             Event::ThinkingLevelChanged { level } => Record::ThinkingLevelChanged {
                 level: *level,
                 thinking_level: (self.level == Level::Xcsh).then_some(*level),

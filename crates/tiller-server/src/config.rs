@@ -15,6 +15,7 @@ use tiller_session::SessionId;
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::extensions::ExtensionPlan;
+use crate::mcp::McpOptions;
 use crate::server::OnEof;
 use crate::session_store::SessionStore;
 use crate::tools::ToolConfig;
@@ -40,6 +41,8 @@ pub struct ServerConfig {
     pub workspace: Workspace,
     /// The tools that the model may call.
     pub tools: ToolConfig,
+    /// What MCP servers have of the process.
+    pub mcp: McpOptions,
     /// What a prompt and the processes of tools may use, until the client sets other limits.
     pub limits: Limits,
     /// Skills, templates, rules and trust of the working directory.
@@ -74,6 +77,7 @@ impl ServerConfig {
             thinking: settings.default_thinking_level,
             workspace: Workspace::new(cwd, Arc::new([]), &settings),
             tools: ToolConfig::defaults(&settings),
+            mcp: McpOptions::default(),
             limits: Limits::default(),
             models,
             model: Some(model),

@@ -208,6 +208,8 @@ fn handle(
             let id = body.id.clone();
             handlers::host_tools::result(state, &id, body.into_result())
         }
+        Command::SetMcpServers(body) => handlers::mcp::set_mcp_servers(state, body),
+        Command::GetMcpServers => handlers::mcp::get_mcp_servers(state),
         Command::SetTodos(body) => handlers::todos::set_todos(state, body.phases),
         Command::Hello(hello) => handlers::hello::hello(state, label.client, hello, format),
         Command::ExtensionUiResponse(body) => {

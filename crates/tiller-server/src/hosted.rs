@@ -360,6 +360,7 @@ impl Hosted {
             // While it sleeps, its clients would not learn what the other process stores.
             || state.follower.is_some()
             || state.tools.has_client_changes()
+            || state.mcp.has_client_servers()
             || state.project.setting_overrides().iter().next().is_some()
             || *state.budget.limits() != self.limits
             || !state.queues.is_empty()

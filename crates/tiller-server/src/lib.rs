@@ -32,6 +32,7 @@ mod project_state;
 mod modes;
 mod tools;
 mod host_tools;
+mod mcp;
 mod todos;
 mod todo_tool;
 mod workspace;
@@ -55,6 +56,7 @@ pub mod session_store;
 pub mod follow;
 
 pub use config::ServerConfig;
+pub use mcp::McpOptions;
 pub use model_state::model_change;
 pub use router::{
     ClientInputs, Gauges, Metrics, OpenError, Router, RouterConfig, RouterEnd, SessionInUse,

@@ -21,6 +21,7 @@ use crate::extensions::{
 use crate::follow::{self, FollowEvent};
 use crate::host_tools::HostCall;
 use crate::hosted::{Hosted, HostedEnd, IdleEnd, SessionCommand};
+use crate::mcp::{self, McpSearch};
 use crate::project_state::{self, ResourcesLoaded};
 use crate::prompt_results;
 use crate::run_host::RunRequest;
@@ -49,6 +50,10 @@ pub enum Input {
     SummaryDone(Box<SummaryDone>),
     /// The model calls a tool of the client, or the call was given up.
     HostCall(HostCall),
+    /// An MCP server has another state or other tools.
+    McpServersChanged,
+    /// The model searches the tools of MCP servers.
+    McpSearch(Box<McpSearch>),
     /// The model changes its todo list.
     TodoWrite(TodoWrite),
     /// A finished task is due to leave the todo list.
@@ -120,6 +125,8 @@ pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
         if let Some(code) = server.exit_code() {
             server.finish();
             server.connections.close(None, None);
+            let time_left = server.shutdown.as_ref().map_or(SHUTDOWN_LIMIT, Shutdown::time_left);
+            server.state.mcp.stop(time_left).await;
             return code;
         }
     }
@@ -369,6 +376,8 @@ impl Server {
                     self.state.emit_for(owner, event);
                 }
             }
+            Input::McpServersChanged => mcp::servers_changed(&mut self.state),
+            Input::McpSearch(search) => mcp::answer_search(&mut self.state, search),
             Input::TodoWrite(write) => todos::todo_write(&mut self.state, write),
             Input::TodoDue(due) => todos::clear_todo(&mut self.state, due),
             Input::ExtensionRequest(request) => {

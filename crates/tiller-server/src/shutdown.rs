@@ -39,6 +39,12 @@ impl Shutdown {
         self.is_by_extension = true;
     }
 
+    /// How long the rest may take.
+    pub(super) fn time_left(&self) -> Duration {
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        self.deadline.map_or(SHUTDOWN_LIMIT, left)
+    }
+
     pub(super) fn is_overdue(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

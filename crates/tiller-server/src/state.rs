@@ -15,6 +15,7 @@ use crate::config::ServerConfig;
 use crate::extensions::ExtensionState;
 use crate::extensions::events;
 use crate::follow::Follower;
+use crate::mcp::McpState;
 use crate::model_state::ModelState;
 use crate::open_session::OpenSession;
 use crate::outbox::Outbox;
@@ -35,6 +36,7 @@ pub(crate) struct SessionState {
     pub(crate) queues: Queues,
     pub(crate) project: ProjectState,
     pub(crate) tools: Tools,
+    pub(crate) mcp: McpState,
     pub(crate) workspace: Workspace,
     pub(crate) work: Work,
     pub(crate) results: PromptResults,
@@ -66,6 +68,7 @@ impl SessionState {
             budget: Budget::new(config.limits),
             project: ProjectState::new(config.project, settings, config.diagnostics),
             tools: Tools::new(config.tools),
+            mcp: McpState::new(config.mcp),
             workspace: config.workspace,
             transition: TransitionState::default(),
             todos: Todos::new(config.level),

@@ -10,6 +10,7 @@ use tiller_config::tool_filter::ToolRules;
 use tiller_js::{Extensions, RegisteredTool};
 
 use crate::host_tools::HostTools;
+use crate::mcp::McpState;
 use crate::state::SessionState;
 use crate::tasks::Tasks;
 use crate::{todo_tool, todos};
@@ -52,6 +53,7 @@ struct OfferedSet {
     active: Option<Arc<ToolSet>>,
     has_todos: bool,
     host_version: u64,
+    mcp_version: u64,
     tools: Arc<ToolSet>,
 }
 
@@ -118,26 +120,48 @@ impl Tools {
         &mut self.host
     }
 
+    /// What the command line allows.
+    pub(super) fn rules(&self) -> &ToolRules {
+        &self.rules
+    }
+
     /// The tools for the next request.
-    pub(super) fn offered(&mut self, has_todos: bool, tasks: &Tasks) -> Arc<ToolSet> {
+    pub(super) fn offered(
+        &mut self,
+        has_todos: bool,
+        mcp: &McpState,
+        tasks: &Tasks,
+    ) -> Arc<ToolSet> {
         let active = &self.active;
         let host = &self.host;
         let before = &self.offered;
         let is_same = before.active.as_ref().is_some_and(|before| Arc::ptr_eq(before, active))
-            && (before.has_todos, before.host_version) == (has_todos, host.version());
+            && (before.has_todos, before.host_version) == (has_todos, host.version())
+            && before.mcp_version == mcp.version();
         if !is_same {
-            let tools = if has_todos || !host.tools().is_empty() {
+            let of_servers = mcp.offered(&self.rules, self.count(), tasks);
+            let tools = if has_todos || !host.tools().is_empty() || !of_servers.is_empty() {
                 let todos = has_todos.then(|| todo_tool::tool(tasks));
                 let all = active.iter().cloned().chain(todos).chain(host.tools().iter().cloned());
-                Arc::new(ToolSet::new(all.collect()))
+                let mut all: Vec<Tool> = all.collect();
+                let is_free = |tool: &Tool| all.iter().all(|other| other.name() != tool.name());
+                let of_servers: Vec<Tool> = of_servers.into_iter().filter(is_free).collect();
+                all.extend(of_servers);
+                Arc::new(ToolSet::new(all))
             } else {
                 active.clone()
             };
             let active = Some(active.clone());
             let host_version = host.version();
-            self.offered = OfferedSet { active, has_todos, host_version, tools };
+            let mcp_version = mcp.version();
+            self.offered = OfferedSet { active, has_todos, host_version, mcp_version, tools };
         }
         self.offered.tools.clone()
+    }
+
+    /// How many tools are active, apart from those of MCP servers.
+    fn count(&self) -> usize {
+        self.active.iter().count() + self.host.tools().len()
     }
 
     /// The names that tools of the client cannot have.
@@ -263,7 +287,12 @@ pub(super) fn update(state: &mut SessionState) {
 /// The tools for the next request.
 pub(super) fn offered(state: &mut SessionState) -> Arc<ToolSet> {
     let has_todos = todos::offers_todos(state);
-    state.tools.offered(has_todos, &state.tasks)
+    state.tools.offered(has_todos, &state.mcp, &state.tasks)
+}
+
+/// How many tools there are apart from those of MCP servers.
+pub(super) fn count_without_mcp(state: &SessionState) -> usize {
+    state.tools.count()
 }
 
 /// All tools of tiller and of extensions, active or not.

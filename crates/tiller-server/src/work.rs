@@ -168,6 +168,11 @@ impl Work {
         self.phase = phase;
     }
 
+    /// Fires when the run is aborted. Never fires if there is none.
+    pub(crate) fn run_token(&self) -> CancellationToken {
+        self.run().map(|run| run.task.cancel.clone()).unwrap_or_default()
+    }
+
     fn run(&self) -> Option<&ActiveRun> {
         match &self.phase {
             Phase::Running(run) => Some(run),

@@ -128,6 +128,12 @@ impl Handle {
         self.link.signal(signal);
     }
 
+    /// Kills the program and everything it has started, also what has left its process group. Does
+    /// nothing if all of it is gone.
+    pub fn end(&self) {
+        process::end(&self.link);
+    }
+
     fn stdin(&self) -> MutexGuard<'_, Stdin> {
         mutex::lock(&self.stdin)
     }

@@ -25,7 +25,7 @@ mod atomic_write;
 pub mod bash;
 pub mod command;
 mod shell;
-mod output;
+pub mod output;
 pub mod ansi;
 pub mod child;
 pub mod process;

@@ -122,7 +122,7 @@ impl Output {
     fn save(&mut self, chunk: &[u8]) {
         if matches!(self.full, Full::InTail) {
             // So far the tail is the full output.
-            self.full = match Spill::create()
+            self.full = match Spill::create("bash")
                 .and_then(|mut spill| spill.write(&self.tail).map(|()| spill))
             {
                 Ok(spill) => Full::InFile(spill),
@@ -170,6 +170,14 @@ impl Finished {
     }
 }
 
+/// Stores a text that is too long for the model in a file that only the user can read. The file is
+/// complete when its path is returned. Blocks.
+pub fn save(program: &str, text: &str) -> io::Result<PathBuf> {
+    let mut spill = Spill::create(program)?;
+    spill.write(text.as_bytes())?;
+    spill.close()
+}
+
 /// A file that is removed unless the result names it.
 struct Spill {
     file: Option<BufWriter<File>>,
@@ -177,10 +185,10 @@ struct Spill {
 }
 
 impl Spill {
-    fn create() -> io::Result<Spill> {
+    fn create(program: &str) -> io::Result<Spill> {
         loop {
             // The standard library's randomness for hash tables; the name only has to be unused.
-            let name = format!("pi-bash-{:016x}.log", RandomState::new().hash_one(0));
+            let name = format!("pi-{program}-{:016x}.log", RandomState::new().hash_one(0));
             let path = std::env::temp_dir().join(name);
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => {

@@ -171,6 +171,12 @@ pub struct Args {
     /// No rules
     #[arg(long, help_heading = "Files")]
     no_rules: bool,
+    /// No MCP servers
+    #[arg(long, help_heading = "Files")]
+    pub no_mcp: bool,
+    /// Use the MCP servers of this file, too
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    mcp_config: Option<PathBuf>,
     /// Replace the system prompt by this text or file
     #[arg(long, value_name = "TEXT", help_heading = "Files")]
     system_prompt: Option<String>,
@@ -229,8 +235,6 @@ struct IgnoredFlags {
     /// There is no network access except to models.
     #[arg(long, hide = true)]
     offline: bool,
-    #[arg(long, hide = true)]
-    no_mcp: bool,
     #[arg(long, hide = true)]
     no_title: bool,
     #[arg(long, hide = true)]
@@ -394,6 +398,8 @@ impl Args {
             no_skills: self.no_skills,
             no_prompt_templates: self.no_prompt_templates,
             no_rules: self.no_rules,
+            no_mcp: self.no_mcp,
+            mcp_config: self.mcp_config.clone(),
             skills: self.skill.clone(),
             skill_names: self.skills.clone(),
             prompt_templates: self.prompt_template.clone(),

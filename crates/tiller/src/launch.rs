@@ -9,6 +9,7 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::Tool;
 use tiller_config::config_files::ConfigFiles;
 use tiller_config::credentials::Credentials;
+use tiller_config::mcp::ConfiguredServer;
 use tiller_config::models::{ModelTable, Models};
 use tiller_config::project::{Dirs, Project, ResourceFlags};
 use tiller_config::settings::{Scope, Settings};
@@ -25,7 +26,9 @@ use tiller_server::conversation::Conversation;
 use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
 use tiller_server::extensions::{ExtensionEnv, ExtensionPlan, flags, offline_load};
 use tiller_server::session_store::SessionStore;
-use tiller_server::{ServerConfig, SessionInUse, TODO_TOOL, ToolConfig, Workspace, with_settings};
+use tiller_server::{
+    McpOptions, ServerConfig, SessionInUse, TODO_TOOL, ToolConfig, Workspace, with_settings,
+};
 use tiller_session::{FileStore, Files, Owner, time};
 
 use crate::args::{Args, RunMode};
@@ -107,6 +110,28 @@ impl ProcessEnv {
     /// The user's and the project's settings, without flags.
     pub(crate) fn settings(&self) -> Settings {
         Project::find(self.dirs(), ResourceFlags::default()).settings()
+    }
+
+    /// The MCP servers of the files, and all problems in files.
+    pub(crate) fn mcp_servers(&self, flags: ResourceFlags) -> (Vec<ConfiguredServer>, Vec<String>) {
+        let project = Project::find(self.dirs(), flags);
+        let resources = project.resources();
+        let mut problems = project.problems().to_vec();
+        problems.extend(resources.problems.into_iter().filter(|problem| problem.contains("mcp")));
+        (resources.mcp, problems)
+    }
+
+    /// The environment of programs that are started outside of a session.
+    pub(crate) fn child_variables(&self) -> Arc<[(String, String)]> {
+        let settings = self.settings();
+        // They are reported where models are used.
+        let mut ignored = Vec::new();
+        let models = self.models(&settings, &mut ignored);
+        let own = child_env(None, self, models.credentials(), &settings);
+        let inherited = self.variables.iter();
+        let inherited = inherited.filter(|(name, _)| !own.iter().any(|(own, _)| own == *name));
+        let inherited = inherited.map(|(name, value)| (name.clone(), value.clone()));
+        inherited.chain(own.iter().cloned()).collect()
     }
 
     fn dirs(&self) -> Dirs {
@@ -335,7 +360,8 @@ impl Launch {
             settings = project.settings();
         }
         let mut tools = tool_config(args, &settings);
-        let child_env = child_env(args, &env, models.credentials(), &settings);
+        let api_key = args.api_key.as_deref();
+        let child_env = child_env(api_key, &env, models.credentials(), &settings);
         let workspace = Workspace::new(cwd.clone(), child_env, &settings);
         let known_model = model.as_ref().ok().cloned().flatten();
         log.write(&LogRecord::Start {
@@ -369,6 +395,11 @@ impl Launch {
             thinking,
             workspace,
             tools,
+            mcp: McpOptions {
+                is_off: args.no_mcp,
+                variables: env.variables.clone(),
+                holds_clock: false,
+            },
             limits: args.limits(),
             project,
             extension_plan,
@@ -508,7 +539,7 @@ fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
 /// Environment of every child process: marks it as started by an agent, and extends `PATH` with the
 /// agent folder's programs. Variables that hold a key are emptied, unless the settings pass them.
 fn child_env(
-    args: &Args,
+    api_key: Option<&str>,
     env: &ProcessEnv,
     keys: &Credentials,
     settings: &Settings,
@@ -520,7 +551,7 @@ fn child_env(
     };
     let key_variables = keys.key_variables();
     let holds_key = |(name, value): &(&String, &String)| {
-        let is_key = args.api_key.as_ref() == Some(value)
+        let is_key = api_key == Some(value)
             || key_variables.contains(name.as_str())
             || name.as_str() == STORE_VARIABLE;
         is_key && !settings.tools.passes(name)

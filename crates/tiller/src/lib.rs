@@ -14,6 +14,7 @@ pub mod log;
 pub mod schema_command;
 pub mod session_command;
 pub mod store_command;
+pub mod mcp_command;
 pub mod auth_command;
 pub mod conform;
 pub mod chat;

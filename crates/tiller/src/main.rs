@@ -15,6 +15,7 @@ use tiller::chat::ChatCommand;
 use tiller::conform::ConformCommand;
 use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
+use tiller::mcp_command::McpCommand;
 use tiller::print_mode::{self, print_stderr};
 use tiller::schema_command::SchemaCommand;
 use tiller::serve::{ConnectCommand, ServeCommand, multi_session};
@@ -47,6 +48,9 @@ fn start() -> Result<u8, StartError> {
         }
         Some("store") => {
             return command(&arguments, |c: StoreCommand| c.run(&ProcessEnv::of_process()?));
+        }
+        Some("mcp") => {
+            return command(&arguments, |c: McpCommand| c.run(&ProcessEnv::of_process()?));
         }
         Some("auth") => {
             return command(&arguments, |c: AuthCommand| show(&c.run(&ProcessEnv::of_process()?)?));

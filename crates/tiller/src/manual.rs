@@ -8,6 +8,7 @@ use crate::args::Args;
 use crate::auth_command::AuthCommand;
 use crate::chat::ChatCommand;
 use crate::conform::ConformCommand;
+use crate::mcp_command::McpCommand;
 use crate::schema_command::SchemaCommand;
 use crate::serve::{ConnectCommand, ServeCommand};
 use crate::session_command::SessionCommand;
@@ -54,6 +55,7 @@ fn full_command() -> Command {
         .subcommand(ChatCommand::command().name("chat"))
         .subcommand(SessionCommand::command().name("session"))
         .subcommand(StoreCommand::command().name("store"))
+        .subcommand(McpCommand::command().name("mcp"))
         .subcommand(AuthCommand::command().name("auth"))
         .subcommand(ConformCommand::command().name("conform"))
         .subcommand(AcpCommand::command().name("acp"))

@@ -13,11 +13,12 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "acp",
     "chat",
     "session",
     "store",
+    "mcp",
     "auth",
     "conform",
     "serve",

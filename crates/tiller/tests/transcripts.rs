@@ -30,15 +30,17 @@ use tiller_session::DatabaseStore;
 
 const RANDOM_CONVERSATIONS: u64 = 200;
 /// Fields that may have any value: those of settings, one of a stored message, and those of the
-/// results of clients' and extensions' tools.
-const FREE: [&str; 7] = [
+/// results of tools of clients, extensions and MCP servers.
+const FREE: [&str; 9] = [
     "SetSettingCommand.value",
     "SetSettingResponse.data.value",
     "assistant.mood",
     "result.isError",
     "result.isWarning",
+    "result.structuredContent",
     "result.terminate",
     "result.usage",
+    "structuredContent.greeted",
 ];
 /// Fields of examples that no transcript has, because they depend on the machine: the times of files,
 /// and why a connection fails.

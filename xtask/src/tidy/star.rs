@@ -15,6 +15,8 @@ const ALSO: &[(&str, &[&str])] = &[
     ("tiller-client", &["tiller-protocol"]),
     // The registry of models makes their providers, and a key may come from a command.
     ("tiller-config", &["tiller-llm", "tiller-tools"]),
+    // MCP servers are programs, or are reached by HTTP.
+    ("tiller-mcp", &["tiller-llm", "tiller-tools"]),
     // A database stores sessions.
     ("tiller-postgres", &["tiller-session"]),
     // The page is drawn from a session file.
@@ -28,6 +30,7 @@ const ALSO: &[(&str, &[&str])] = &[
             "tiller-export",
             "tiller-js",
             "tiller-llm",
+            "tiller-mcp",
             "tiller-protocol",
             "tiller-session",
             "tiller-tools",
@@ -41,6 +44,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("reqwest", &["tiller-llm"]),
     ("rustls", &["tiller-llm", "tiller-postgres"]),
     ("tokio-postgres", &["tiller-postgres"]),
+    ("rmcp", &["tiller-mcp"]),
     ("clap", &["tiller"]),
 ];
 

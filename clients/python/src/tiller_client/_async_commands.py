@@ -28,6 +28,8 @@ from .types import (
     InterruptMode,
     LastTextData,
     LimitsData,
+    McpServerEntry,
+    McpServersData,
     MessagesData,
     MessagesPageData,
     Model,
@@ -270,6 +272,14 @@ class AsyncCommands:
     async def set_host_tools(self, tools: Sequence[Mapping[str, object]]) -> HostToolsData:
         """Offers tools by their definitions. `client.tool` is the more convenient form."""
         return await self._ask(HostToolsData, {"type": "set_host_tools", "tools": list(tools)})
+
+    async def set_mcp_servers(self, servers: Mapping[str, McpServerEntry]) -> McpServersData:
+        """Replaces the MCP servers that the client has set for this session."""
+        return await self._ask(McpServersData, {"type": "set_mcp_servers", "mcpServers": dict(servers)})
+
+    async def get_mcp_servers(self) -> McpServersData:
+        """The MCP servers of the session, with their states, tools and errors."""
+        return await self._ask(McpServersData, {"type": "get_mcp_servers"})
 
     async def get_commands(self) -> CommandsData:
         """The commands, templates and skills that a message can begin with."""

@@ -31,6 +31,8 @@ from .types import (
     InterruptMode,
     LastTextData,
     LimitsData,
+    McpServerEntry,
+    McpServersData,
     MessagesData,
     MessagesPageData,
     Model,
@@ -273,6 +275,14 @@ class Commands:
     def set_host_tools(self, tools: Sequence[Mapping[str, object]]) -> HostToolsData:
         """Offers tools by their definitions. `client.tool` is the more convenient form."""
         return self._ask(HostToolsData, {"type": "set_host_tools", "tools": list(tools)})
+
+    def set_mcp_servers(self, servers: Mapping[str, McpServerEntry]) -> McpServersData:
+        """Replaces the MCP servers that the client has set for this session."""
+        return self._ask(McpServersData, {"type": "set_mcp_servers", "mcpServers": dict(servers)})
+
+    def get_mcp_servers(self) -> McpServersData:
+        """The MCP servers of the session, with their states, tools and errors."""
+        return self._ask(McpServersData, {"type": "get_mcp_servers"})
 
     def get_commands(self) -> CommandsData:
         """The commands, templates and skills that a message can begin with."""

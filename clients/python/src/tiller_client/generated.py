@@ -595,6 +595,8 @@ ClientLine: TypeAlias = Union[
     "SetHostToolsCommand",
     "HostToolUpdateCommand",
     "HostToolResultCommand",
+    "SetMcpServersCommand",
+    "GetMcpServersCommand",
     "SetTodosCommand",
     "HelloCommand",
     "ExtensionUiResponseCommand",
@@ -1077,6 +1079,13 @@ class ExportHtmlResponse(_ExportHtmlResponseRequired, total=False):
     epoch: str
     #: The record is shorter than it was, because of `maxFrameBytes`.
     cut: Cut
+
+#: How the model reaches a tool.
+#: `direct`: The model is offered the tool.
+#: `deferred`: The model finds the tool with a search, and is offered it from then on.
+#: `hidden`: The model cannot reach the tool.
+#: `codemode`: Callable from scripts, in pi. Here like no exposure at all.
+Exposure: TypeAlias = Literal["direct", "deferred", "hidden", "codemode"]
 
 
 class _ExtensionErrorEventRequired(TypedDict):
@@ -1870,6 +1879,38 @@ class GetLimitsResponse(_GetLimitsResponseRequired, total=False):
     cut: Cut
 
 
+class _GetMcpServersCommandRequired(TypedDict):
+    type: Literal["get_mcp_servers"]
+
+
+class GetMcpServersCommand(_GetMcpServersCommandRequired, total=False):
+    """The MCP servers of this session, with their states, tools and errors."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _GetMcpServersResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["get_mcp_servers"]
+    success: Literal[True]
+    data: McpServersData
+
+
+class GetMcpServersResponse(_GetMcpServersResponseRequired, total=False):
+    """The response to a `get_mcp_servers` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
 class _GetMessagesCommandRequired(TypedDict):
     type: Literal["get_messages"]
 
@@ -2551,6 +2592,127 @@ class ListSessionsResponse(_ListSessionsResponseRequired, total=False):
     epoch: str
     #: The record is shorter than it was, because of `maxFrameBytes`.
     cut: Cut
+
+
+class McpServerEntry(TypedDict, total=False):
+    """An entry of `mcpServers`, as Claude, Cursor and pi write it. With `command` it is a program, with
+    `url` an HTTP server.
+    """
+
+    #: `stdio`, `http` or `streamable-http`. By default as `command` or `url` says.
+    type: str
+    #: The program: a path, or a name to search in `PATH`. Not a shell command.
+    command: str
+    args: list[str]
+    #: Added to the environment of the program. A value may be `${NAME}` or `!command`.
+    env: dict[str, str]
+    #: The folder of the program. By default that of the session.
+    cwd: str
+    #: The address of a streamable HTTP server.
+    url: str
+    #: Sent with each request. A value may be `Bearer ${NAME}` or `!command`.
+    headers: dict[str, str]
+    #: How many seconds a request may take. Progress of a call starts the time again. By default 60.
+    timeout: float
+    #: `false`: the server is listed, and not started.
+    enabled: bool
+    #: How the model reaches the tools. By default `direct`, and `deferred` from 40 tools on.
+    exposure: Exposure
+    #: The same for single tools: names, or patterns with `*`.
+    toolExposure: dict[str, Exposure]
+    #: What the server offers, in a sentence. For the search in deferred tools.
+    description: str
+
+
+class _McpServerInfoRequired(TypedDict):
+    name: str
+    source: McpSource
+    transport: McpTransportKind
+    state: McpServerState
+    #: All tools of the server, hidden ones included.
+    tools: list[McpToolInfo]
+
+
+class McpServerInfo(_McpServerInfoRequired, total=False):
+    """An MCP server of a session."""
+
+    #: The name and the version of the server, as it says.
+    version: str
+    #: The revision of the protocol that tiller and the server speak.
+    protocolVersion: str
+    #: Why it does not work, and what to do.
+    error: str
+    #: What is wrong with tools that are left out.
+    problems: list[str]
+
+#: What a server of a session is doing.
+#: `disabled`: Its entry says `"enabled": false`, or all of its tools are hidden.
+#: `idle`: It was not needed so far.
+#: `restarting`: It has failed, and is started again after a pause.
+#: `failed`: It has failed. A call to one of its tools starts it again.
+McpServerState: TypeAlias = Literal["starting", "ready", "disabled", "idle", "restarting", "failed"]
+
+
+class _McpServerSummaryRequired(TypedDict):
+    name: str
+    state: McpServerState
+    #: How many tools it has, hidden ones included.
+    toolCount: int
+
+
+class McpServerSummary(_McpServerSummaryRequired, total=False):
+    """A server in the event that reports a change."""
+
+    #: Why it does not work.
+    error: str
+
+
+class _McpServersChangeEventRequired(TypedDict):
+    type: Literal["mcp_servers_change"]
+    #: All servers of the session.
+    servers: list[McpServerSummary]
+
+
+class McpServersChangeEvent(_McpServersChangeEventRequired, total=False):
+    """The state or the tools of an MCP server have changed. Written only where there are MCP
+    servers.
+    """
+
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
+class McpServersData(TypedDict):
+    """The data of the responses to `set_mcp_servers` and `get_mcp_servers`."""
+
+    servers: list[McpServerInfo]
+
+#: Where a server's entry is.
+#: `user`: `mcp.json` in the user's agent folder.
+#: `project`: `.pi/mcp.json` in the project.
+#: `file`: The file of `--mcp-config`.
+#: `client`: The client has sent it with `set_mcp_servers`.
+McpSource: TypeAlias = Literal["user", "project", "file", "client"]
+
+
+class McpToolInfo(TypedDict):
+    """A tool of an MCP server."""
+
+    #: The name that the model calls.
+    name: str
+    #: The server's own name.
+    tool: str
+    description: str
+    #: How the model reaches it now.
+    exposure: Exposure
+
+#: How a server is reached.
+McpTransportKind: TypeAlias = Literal["stdio", "http"]
 
 
 class MessageUser(TypedDict):
@@ -3448,6 +3610,7 @@ ServerLine: TypeAlias = Union[
     "ToolExecutionStartEvent",
     "ToolExecutionUpdateEvent",
     "ToolExecutionEndEvent",
+    "McpServersChangeEvent",
     "HostToolCallEvent",
     "HostToolCancelEvent",
     "CompactionStartEvent",
@@ -3528,6 +3691,8 @@ ServerLine: TypeAlias = Union[
     "GetEventsResponse",
     "GetRecordResponse",
     "SetHostToolsResponse",
+    "SetMcpServersResponse",
+    "GetMcpServersResponse",
     "SetTodosResponse",
     "HelloResponse",
     "RefusalResponse",
@@ -3593,6 +3758,8 @@ ServerResponse: TypeAlias = Union[
     "GetEventsResponse",
     "GetRecordResponse",
     "SetHostToolsResponse",
+    "SetMcpServersResponse",
+    "GetMcpServersResponse",
     "SetTodosResponse",
     "HelloResponse",
     "RefusalResponse",
@@ -3611,6 +3778,7 @@ ServerEvent: TypeAlias = Union[
     "ToolExecutionStartEvent",
     "ToolExecutionUpdateEvent",
     "ToolExecutionEndEvent",
+    "McpServersChangeEvent",
     "HostToolCallEvent",
     "HostToolCancelEvent",
     "CompactionStartEvent",
@@ -3988,6 +4156,47 @@ class _SetLimitsResponseRequired(TypedDict):
 
 class SetLimitsResponse(_SetLimitsResponseRequired, total=False):
     """The response to a `set_limits` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
+class SetMcpServers(TypedDict):
+    #: By name, in the format of `mcp.json`. An empty object removes all.
+    mcpServers: dict[str, McpServerEntry]
+
+
+class _SetMcpServersCommandRequired(TypedDict):
+    type: Literal["set_mcp_servers"]
+    #: By name, in the format of `mcp.json`. An empty object removes all.
+    mcpServers: dict[str, McpServerEntry]
+
+
+class SetMcpServersCommand(_SetMcpServersCommandRequired, total=False):
+    """Replaces the MCP servers that the client has set for this session before. Servers of
+    files with the same names are replaced, too. They are started at once.
+    """
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _SetMcpServersResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["set_mcp_servers"]
+    success: Literal[True]
+    data: McpServersData
+
+
+class SetMcpServersResponse(_SetMcpServersResponseRequired, total=False):
+    """The response to a `set_mcp_servers` that has succeeded."""
 
     #: As in the command; absent if it had none.
     id: Any
@@ -4681,7 +4890,8 @@ class ToolResultMessage(_ToolResultMessageRequired, total=False):
     durationMs: int
 
 #: `host`: The client has registered it with `set_host_tools`.
-ToolSource: TypeAlias = Literal["builtin", "extension", "host"]
+#: `mcp`: A tool of an MCP server, or the search in them.
+ToolSource: TypeAlias = Literal["builtin", "extension", "host", "mcp"]
 
 #: What a `tool_execution_update` carries.
 #: `snapshots`: The output so far.

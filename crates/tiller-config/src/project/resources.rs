@@ -7,6 +7,7 @@ use super::rules::{self, RuleFiles};
 use super::skills::{self, Skill};
 use super::templates::{self, Template};
 use super::{Project, text_file};
+use crate::mcp::{self, ConfiguredServer};
 use crate::models::glob::matches;
 
 /// Read once and then unchanged from request to request, because providers cache a stable prefix.
@@ -16,6 +17,8 @@ pub struct Resources {
     pub skills: Vec<Skill>,
     pub templates: Vec<Template>,
     pub rules: RuleFiles,
+    /// The MCP servers of all files.
+    pub mcp: Vec<ConfiguredServer>,
     /// Replaces tiller's own system prompt.
     pub system_prompt: Option<String>,
     /// Appended to the system prompt.
@@ -56,12 +59,22 @@ impl Resources {
         }
         let templates = templates::read(project.template_roots(), &mut problems);
         let rules = rules::read(project.rule_roots(), &mut problems);
+        let mcp = if flags.no_mcp { Vec::new() } else { mcp::read(project, &mut problems) };
         let rest = problems.len().saturating_sub(PROBLEMS_MAX);
         if rest > 0 {
             problems.truncate(PROBLEMS_MAX);
             problems.push(format!("… and {rest} more files with problems"));
         }
-        Resources { context_files, skills, templates, rules, system_prompt, addendum, problems }
+        Resources {
+            context_files,
+            skills,
+            templates,
+            rules,
+            mcp,
+            system_prompt,
+            addendum,
+            problems,
+        }
     }
 
     /// No resources, because of this problem.

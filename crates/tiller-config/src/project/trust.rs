@@ -12,8 +12,9 @@ use crate::jsonc;
 use crate::settings::DefaultProjectTrust;
 
 /// The files in `.pi` that need trust.
-const GUARDED: [&str; 12] = [
+const GUARDED: [&str; 13] = [
     "settings.json",
+    "mcp.json",
     "extensions",
     "skills",
     "prompts",

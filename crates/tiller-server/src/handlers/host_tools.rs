@@ -14,7 +14,8 @@ pub(crate) fn set_host_tools(
     tools: Vec<HostTool>,
 ) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
-    let reserved = state.tools.reserved_names();
+    let mut reserved = state.tools.reserved_names();
+    reserved.extend(state.mcp.tool_names().map(str::to_owned));
     if let Some(name) = tool_names.iter().find(|name| reserved.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }

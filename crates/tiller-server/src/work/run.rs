@@ -19,7 +19,7 @@ use crate::queues::Dequeued;
 use crate::run_host::{RunHost, RunRequest};
 use crate::server::Input;
 use crate::state::SessionState;
-use crate::{prompt_results, todos, tools};
+use crate::{mcp, prompt_results, todos, tools};
 
 /// Starts a run with these messages, or with the queued ones if there are none.
 pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
@@ -143,7 +143,11 @@ fn queued_message_sent(state: &mut SessionState, ticket: QueueTicket) -> Option<
 /// Answers a request of the run.
 pub(crate) fn answer(state: &mut SessionState, request: RunRequest) {
     match request {
-        RunRequest::Setup(responder) => responder.respond(setup(state)),
+        RunRequest::Setup(responder) => {
+            if let Some(responder) = mcp::hold_back(state, responder) {
+                responder.respond(setup(state));
+            }
+        }
         RunRequest::Dequeue(queue, responder) => responder.respond(state.queues.next(queue)),
         RunRequest::TurnEntries(responder) => responder.respond(boundary::turn_entries(state)),
         RunRequest::Commit(proposal, responder) => {

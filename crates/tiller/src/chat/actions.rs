@@ -424,6 +424,7 @@ async fn tools(client: &Client) -> Result<ActionResult, ClientError> {
             ToolSource::Builtin => "",
             ToolSource::Extension => " (extension)",
             ToolSource::Host => " (host)",
+            ToolSource::Mcp => " (mcp)",
         };
         let first = tool.description.lines().next().unwrap_or_default();
         format!("  {mark}  {}{source}  {}", tool.name, one_line(first))

@@ -23,7 +23,7 @@ use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags};
 use tiller_server::extensions::{ExtensionEnv, ExtensionPlan};
 use tiller_server::server::OnEof;
 use tiller_server::session_store::SessionStore;
-use tiller_server::{ToolConfig, Workspace};
+use tiller_server::{McpOptions, ToolConfig, Workspace};
 use tiller_session::{Durability, FileStore, Files, Owner, SessionId};
 use tokio::time::Instant;
 
@@ -98,6 +98,7 @@ pub fn launch(
         choice,
         workspace: Workspace::new(cwd, Arc::new([]), &settings),
         tools: ToolConfig { active: tools, todo_tool, ..ToolConfig::default() },
+        mcp: McpOptions { holds_clock: true, ..McpOptions::default() },
         limits: Limits::default(),
         settings,
         project: place,

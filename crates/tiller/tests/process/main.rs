@@ -40,6 +40,7 @@ mod hosts;
 mod keys;
 mod log;
 mod loopback;
+mod mcp;
 mod place;
 mod plain;
 mod proxies;

@@ -11,6 +11,7 @@ mod containment;
 mod flood_of_connections;
 mod killed;
 mod life;
+mod mcp;
 mod open_errors;
 mod replay;
 mod sessions;

@@ -1,5 +1,5 @@
 //! Skips tests that need a program which not every machine has: node, bun, Chromium, Python,
-//! PostgreSQL. A skipped test prints a line to stderr and is counted by `cargo xtask check`; with
+//! PostgreSQL, MCP servers. A skipped test prints a line to stderr and is counted by `cargo xtask check`; with
 //! `TILLER_…_TESTS=required` in the environment it fails.
 //!
 //! The tests of other crates use this file, too.
@@ -13,7 +13,7 @@ use std::thread;
 const LOG: &str = "TILLER_SKIPPED_LOG";
 
 /// Records that the running test is skipped, or fails it. `group` is `SIDECAR`, `BROWSER`,
-/// `PYTHON`, `CLIENT`, `HOST`, `ACP` or `POSTGRES`.
+/// `PYTHON`, `CLIENT`, `HOST`, `ACP`, `MCP` or `POSTGRES`.
 pub fn skip(group: &str, why: &str) {
     let required = format!("TILLER_{group}_TESTS");
     let is_required = std::env::var(&required).is_ok_and(|value| value == "required");
