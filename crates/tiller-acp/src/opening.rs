@@ -6,10 +6,12 @@ use agent_client_protocol_schema::v1::{
     AuthenticateResponse, Error, ErrorCode, LoadSessionRequest, NewSessionRequest, RequestId,
     ResumeSessionRequest, SessionId,
 };
-use tiller_protocol::{ErrorCode as Code, InUseData, OpenSession, Response, ServerCommand};
+use tiller_protocol::{
+    ErrorCode as Code, InUseData, OpenSession, Response, ServerCommand, SetMcpServers,
+};
 
 use crate::json_rpc::{error, internal, invalid_params};
-use crate::mcp_servers::SetMcpServers;
+use crate::mcp_servers::set_mcp_servers;
 
 /// A request that opens a session.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ impl OpenRequest {
             request: request.clone(),
             kind: OpenKind::New,
             cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
-            mcp_servers: SetMcpServers::new(params.mcp_servers)?,
+            mcp_servers: set_mcp_servers(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
         })
@@ -59,7 +61,7 @@ impl OpenRequest {
             request: request.clone(),
             kind: OpenKind::Load(stored(params.session_id)?),
             cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
-            mcp_servers: SetMcpServers::new(params.mcp_servers)?,
+            mcp_servers: set_mcp_servers(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
         })
@@ -74,7 +76,7 @@ impl OpenRequest {
             request: request.clone(),
             kind: OpenKind::Resume(stored(params.session_id)?),
             cwd: only_folder(&params.cwd, &params.additional_directories, here)?,
-            mcp_servers: SetMcpServers::new(params.mcp_servers)?,
+            mcp_servers: set_mcp_servers(params.mcp_servers)?,
             is_cancelled: false,
             is_open_already: false,
         })

@@ -22,7 +22,6 @@ use crate::config_options::ConfigOptions;
 use crate::initialize::ClientOffer;
 use crate::json_rpc::{error, invalid_request};
 use crate::link::{Expected, Link};
-use crate::mcp_servers::SetMcpServers;
 use crate::opening::{OpenKind, OpenRequest, authenticated, no_key};
 use crate::prompting::{LastAnswer, Prompting, QueuedPrompt, outcome};
 use crate::questions::{Asked, Questions};
@@ -139,18 +138,15 @@ impl Session {
         let servers = open.mcp_servers.take();
         self.step = Step::Opening(open);
         match servers {
-            Some(servers) => self.set_mcp_servers(&servers, link),
+            Some(servers) => {
+                self.command(&Command::SetMcpServers(servers), Awaited::McpServers, link);
+            }
             None => self.ask_for_models(link),
         }
     }
 
     fn ask_for_models(&self, link: &mut Link) {
         self.command(&Command::GetAvailableModels(ListRange::ALL), Awaited::Models, link);
-    }
-
-    fn set_mcp_servers(&self, servers: &SetMcpServers, link: &mut Link) {
-        let expected = Expected::OfSession(self.handle.clone(), Awaited::McpServers);
-        link.command(Some(&self.handle), servers, expected);
     }
 
     fn command(&self, command: &Command, awaited: Awaited, link: &mut Link) -> u64 {

@@ -100,7 +100,7 @@ fn mcp_servers_come_before_everything_else() {
     let mut peers = Peers::new();
     peers.open(json!([{"name": "files", "command": "/bin/files", "args": [], "env": []}]));
     peers.check(expect![[r#"
-        server {"id":"3","sessionId":"h","type":"set_mcp_servers","servers":{"files":{"command":"/bin/files","args":[],"env":{}}}}
+        server {"id":"3","sessionId":"h","type":"set_mcp_servers","mcpServers":{"files":{"command":"/bin/files"}}}
     "#]]);
     let response = json!({"id": "3", "type": "response", "command": "set_mcp_servers", "success": true, "sessionId": "h"});
     peers.server(response);
