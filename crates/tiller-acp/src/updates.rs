@@ -15,7 +15,8 @@ use serde_json::Value;
 use tiller_agent::message::{BashExecution, Content, CustomMessage};
 use tiller_protocol::data::{CommandsData, StatsData};
 use tiller_protocol::{
-    Arguments, Block, CompactionResult, Message, Notice, Record, Step, ToolOutput, UiRequest,
+    Arguments, Block, CompactionResult, McpServerSummary, Message, Notice, Record, Step,
+    ToolOutput, UiRequest,
 };
 
 use crate::initialize::ClientOffer;
@@ -36,6 +37,8 @@ pub(crate) struct Updates {
     call_order: Vec<String>,
     /// Those that run, or wait for an extension that looks at them.
     started: Vec<String>,
+    /// The names of MCP servers that do not work, which the client knows.
+    failed_servers: Vec<String>,
 }
 
 /// A call without a result.
@@ -55,6 +58,7 @@ impl Updates {
             calls: HashMap::new(),
             call_order: Vec::new(),
             started: Vec::new(),
+            failed_servers: Vec::new(),
         }
     }
 
@@ -119,6 +123,7 @@ impl Updates {
                 let title = "The session could not be stored".to_owned();
                 self.notice(NoticeSeverity::Error, title, Some(error))
             }
+            Record::McpServersChange { servers } => self.servers_changed(servers),
             Record::ExtensionUiRequest { request, .. } => match &**request {
                 UiRequest::Notice(notice) => self.extension_notice(notice, in_prompt),
                 UiRequest::Dialog(_) => Vec::new(),
@@ -355,6 +360,21 @@ impl Updates {
         let id = CompactionId::new(format!("compaction-{}", self.compactions));
         let update = CompactionUpdate::new(id, status);
         self.offer.compactions.then_some(SessionUpdate::CompactionUpdate(update))
+    }
+
+    /// The failure of an MCP server is shown once, and again after it has worked.
+    fn servers_changed(&mut self, servers: &[McpServerSummary]) -> Vec<SessionUpdate> {
+        let failed: Vec<&McpServerSummary> =
+            servers.iter().filter(|server| server.error.is_some()).collect();
+        let is_known = |server: &&&McpServerSummary| self.failed_servers.contains(&server.name);
+        let news = failed.iter().filter(|server| !is_known(server));
+        let notices = news.flat_map(|server| {
+            let title = format!("The MCP server {} does not work", server.name);
+            self.notice(NoticeSeverity::Warning, title, server.error.as_deref())
+        });
+        let notices = notices.collect();
+        self.failed_servers = failed.into_iter().map(|server| server.name.clone()).collect();
+        notices
     }
 
     /// A notice, for a client that shows notices.

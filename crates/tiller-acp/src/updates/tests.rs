@@ -55,6 +55,18 @@ fn messages_of_the_client_are_not_shown_again() {
 }
 
 #[test]
+fn failure_of_an_mcp_server_is_shown_until_it_works_again() {
+    let failed = json!({"name": "docs", "state": "restarting", "toolCount": 0, "error": "it has ended with exit code 1"});
+    let ready = json!({"name": "docs", "state": "ready", "toolCount": 2});
+    let change = |server: &Value| json!({"type": "mcp_servers_change", "servers": [server]});
+    check(ALL, &[change(&failed), change(&failed), change(&ready), change(&failed)], expect![[r#"
+        {"sessionUpdate":"notice","severity":"warning","title":"The MCP server docs does not work","description":"it has ended with exit code 1"}
+        {"sessionUpdate":"notice","severity":"warning","title":"The MCP server docs does not work","description":"it has ended with exit code 1"}
+    "#]]);
+    check(NOTHING, &[change(&failed)], expect![[""]]);
+}
+
+#[test]
 fn call_grows_from_its_name_to_its_result() {
     let arguments = json!({"command": "ls"});
     let call = json!({"type": "toolCall", "id": "c", "name": "bash", "arguments": arguments});
