@@ -59,10 +59,14 @@ fn failure_of_an_mcp_server_is_shown_until_it_works_again() {
     let failed = json!({"name": "docs", "state": "restarting", "toolCount": 0, "error": "it has ended with exit code 1"});
     let ready = json!({"name": "docs", "state": "ready", "toolCount": 2});
     let change = |server: &Value| json!({"type": "mcp_servers_change", "servers": [server]});
-    check(ALL, &[change(&failed), change(&failed), change(&ready), change(&failed)], expect![[r#"
+    check(
+        ALL,
+        &[change(&failed), change(&failed), change(&ready), change(&failed)],
+        expect![[r#"
         {"sessionUpdate":"notice","severity":"warning","title":"The MCP server docs does not work","description":"it has ended with exit code 1"}
         {"sessionUpdate":"notice","severity":"warning","title":"The MCP server docs does not work","description":"it has ended with exit code 1"}
-    "#]]);
+    "#]],
+    );
     check(NOTHING, &[change(&failed)], expect![[""]]);
 }
 
