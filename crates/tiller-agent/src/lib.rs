@@ -20,6 +20,7 @@ pub mod front_matter;
 pub mod truncate;
 pub mod message_builder;
 pub mod tool;
+pub mod approvals;
 pub mod program;
 pub mod todo;
 pub mod arguments;

@@ -31,7 +31,23 @@ pub struct Tool {
     prepare: Option<Arc<PrepareArguments>>,
     /// A turn that calls it runs its calls one after another.
     pub sequential: bool,
+    /// What its calls can do outside of the session, for approvals.
+    pub effect: ToolEffect,
     run: Arc<RunTool>,
+}
+
+/// What the calls of a tool can do outside of the session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// They change nothing.
+    Reads,
+    /// They change the file that `path` names.
+    Edits,
+    /// They run the shell command `command`.
+    RunsCommands,
+    /// Only the tool's author knows.
+    #[default]
+    Other,
 }
 
 type PrepareArguments = dyn Fn(Arguments) -> PreparedArguments + Send + Sync;
@@ -57,6 +73,7 @@ impl Tool {
             repair: None,
             prepare: None,
             sequential: false,
+            effect: ToolEffect::default(),
             run,
         }
     }
@@ -68,6 +85,11 @@ impl Tool {
 
     pub fn rule(mut self, rule: impl Into<String>) -> Tool {
         self.guidelines.push(rule.into());
+        self
+    }
+
+    pub fn effect(mut self, effect: ToolEffect) -> Tool {
+        self.effect = effect;
         self
     }
 

@@ -10,13 +10,13 @@ use tiller_protocol::data::{
     ThinkingLevelsData, TodosData, TreeData,
 };
 use tiller_protocol::{
-    ActiveToolsData, AutoSetting, Bash, Capabilities, Command, Compact, CompactionResult,
-    DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml, GetEntries, GetEvents, GetRecord,
-    InterruptMode, Limits, LimitsData, ListRange, ListSessions, Model, NewSession, PageFields,
-    QueueData, QueueMode, QueuedMessageData, QueuedTarget, RecordPiece, SetActiveTools,
-    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
-    SetThinkingLevel, SetTodos, SettingData, SettingsData, SwitchSession, ThinkingLevel, ToolsData,
-    UpdateQueued,
+    ActiveToolsData, ApprovalMode, ApprovalsData, AutoSetting, Bash, Capabilities, Command,
+    Compact, CompactionResult, DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml,
+    GetEntries, GetEvents, GetRecord, InterruptMode, Limits, LimitsData, ListRange, ListSessions,
+    Model, NewSession, PageFields, QueueData, QueueMode, QueuedMessageData, QueuedTarget,
+    RecordPiece, SetActiveTools, SetApprovals, SetInterruptMode, SetLabel, SetModel, SetQueueMode,
+    SetSessionName, SetSetting, SetThinkingLevel, SetTodos, SettingData, SettingsData,
+    SwitchSession, ThinkingLevel, ToolsData, UpdateQueued,
 };
 
 use crate::{Client, ClientError};
@@ -65,6 +65,9 @@ commands! {
     set_limits(limits: Limits) -> LimitsData = Command::SetLimits(limits);
     /// The limits in force.
     get_limits() -> LimitsData = Command::GetLimits;
+    /// Which tool calls need an approval, for this session only. Returns the mode in force.
+    set_approvals(mode: ApprovalMode) -> ApprovalsData =
+        Command::SetApprovals(SetApprovals { mode });
     /// Replaces the older part of the conversation with a summary, which focuses on this.
     compact(focus: Option<String>) -> CompactionResult<'static> =
         Command::Compact(Compact { focus });

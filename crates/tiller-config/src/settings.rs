@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::compaction::ContextLimits;
 use tiller_agent::durability::Durability;
 use tiller_agent::model::{Model, ThinkingLevel};
@@ -72,6 +73,11 @@ pub struct Settings {
     pub shell_command_prefix: Option<String>,
     /// Restrictions of tools.
     pub tools: ToolsSettings,
+    /// Which tool calls need an approval: `off`, `edits`, `ask` or `read-only`; see
+    /// docs/approvals.md. The stricter of both files counts; `--approvals` replaces the user's.
+    pub approvals: ApprovalMode,
+    /// Tool calls that are always allowed, asked about or refused.
+    pub permissions: PermissionSettings,
     /// Handling of images.
     pub images: Images,
     /// How a run is retried after a temporary failure.
@@ -138,6 +144,22 @@ impl ToolsSettings {
     pub fn passes(&self, name: &str) -> bool {
         self.pass_env.iter().any(|pattern| matches(pattern, name))
     }
+}
+
+/// Tool calls that are always allowed, asked about or refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+pub struct PermissionSettings {
+    /// Rules for calls that run without asking, such as `bash(npm test *)`. Only read from the
+    /// user's own file.
+    pub allow: Vec<String>,
+    /// Rules for calls that the user is always asked about. The rules of both files count.
+    pub ask: Vec<String>,
+    /// Rules for calls that are refused. They win over all others; the rules of both files count.
+    pub deny: Vec<String>,
+    /// Seconds until a question without an answer counts as denied; 0 waits forever. Only read
+    /// from the user's own file.
+    pub timeout_seconds: u64,
 }
 
 /// How a run is retried after a temporary failure.
@@ -384,6 +406,8 @@ impl Default for Settings {
             shell_path: None,
             shell_command_prefix: None,
             tools: ToolsSettings::default(),
+            approvals: ApprovalMode::Off,
+            permissions: PermissionSettings::default(),
             images: Images::default(),
             retry: RetrySettings::default(),
             compaction: CompactionSettings::default(),

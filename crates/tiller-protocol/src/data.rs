@@ -35,8 +35,8 @@ pub use work::{BashData, ClearedQueuesData, HostToolsData, TodosData};
 
 use crate::compaction::CompactionResult;
 use crate::inspection::{
-    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, SettingData,
-    SettingsData, ToolsData,
+    ActiveToolsData, ApprovalsData, Capabilities, DiagnosticsData, HelloData, LimitsData,
+    SettingData, SettingsData, ToolsData,
 };
 use crate::queue::{QueueData, QueuedMessageData};
 use crate::replay::{EventsData, RecordPiece};
@@ -72,6 +72,7 @@ pub const RESPONSES: &[(&str, ResponseData)] = &[
     ("remove_queued", ResponseData::Always(of::<QueuedMessageData>)),
     ("set_limits", ResponseData::Always(of::<LimitsData>)),
     ("get_limits", ResponseData::Always(of::<LimitsData>)),
+    ("set_approvals", ResponseData::Always(of::<ApprovalsData>)),
     ("get_state", ResponseData::Always(of::<StateData<'_>>)),
     ("get_messages", ResponseData::Always(of::<MessagesData<'_>>)),
     ("get_messages_page", ResponseData::Always(of::<MessagesPageData<'_>>)),

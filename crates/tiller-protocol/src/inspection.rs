@@ -5,9 +5,17 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
 
 use crate::{Level, Stream, ToolUpdates};
+
+/// The data of the response to `set_approvals`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalsData {
+    /// The mode in force.
+    pub mode: ApprovalMode,
+}
 
 /// The data of the responses to `set_limits` and `get_limits`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -42,6 +42,8 @@ pub struct ServerConfig {
     pub tools: ToolConfig,
     /// What a prompt and the processes of tools may use, until the client sets other limits.
     pub limits: Limits,
+    /// Whether a client can answer questions about tool calls. If not, such calls are denied.
+    pub asks_client: bool,
     /// Skills, templates, rules and trust of the working directory.
     pub project: Project,
     /// The extensions to load.
@@ -75,6 +77,7 @@ impl ServerConfig {
             workspace: Workspace::new(cwd, Arc::new([]), &settings),
             tools: ToolConfig::defaults(&settings),
             limits: Limits::default(),
+            asks_client: true,
             models,
             model: Some(model),
             project,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tiller_agent::message::Block;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 
 use crate::output::{Finished, Output};
 use crate::shell::{self, End, Invocation, Listener, Shell};
@@ -28,6 +28,7 @@ pub fn tool() -> Tool {
 /// The tool with the shell from the user's settings.
 pub fn with(shell: Shell) -> Tool {
     typed::tool(&SPEC, move |input, cx| run(input, cx, shell.clone()))
+        .effect(ToolEffect::RunsCommands)
         .snippet("Run a command in the shell")
         .rule("Give bash a timeout when a command might hang, and run servers in the background")
 }

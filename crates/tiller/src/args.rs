@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
 use tiller_agent::model::ThinkingLevel;
 use tiller_config::project::ResourceFlags;
@@ -109,6 +110,10 @@ pub struct Args {
     /// No built-in tools, but those of hosts and extensions (-nbt)
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
+
+    /// Tool calls that need an approval: off, edits, ask or read-only [default: off]
+    #[arg(long, value_name = "MODE", value_parser = approval_mode, help_heading = "Tools")]
+    approvals: Option<ApprovalMode>,
 
     #[command(flatten)]
     limits: LimitFlags,
@@ -397,6 +402,7 @@ impl Args {
             system_prompt: self.system_prompt.clone(),
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
+            approvals: self.approvals,
             default_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
             print: Some(print_stderr),
         }
@@ -450,6 +456,13 @@ impl Args {
             name => Ok(name.map(str::to_owned)),
         }
     }
+}
+
+fn approval_mode(text: &str) -> Result<ApprovalMode, String> {
+    ApprovalMode::read(text).ok_or_else(|| {
+        let names = ApprovalMode::ALL.map(ApprovalMode::name);
+        format!("expected one of: {}", names.join(", "))
+    })
 }
 
 /// The wire level in the environment.

@@ -370,6 +370,7 @@ impl Launch {
             workspace,
             tools,
             limits: args.limits(),
+            asks_client: args.mode() == RunMode::Rpc,
             project,
             extension_plan,
             shows_titles: level != Level::Xcsh || env.variable("PI_RPC_EMIT_TITLE") == Some("1"),

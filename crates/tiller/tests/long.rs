@@ -186,6 +186,7 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         store,
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
         limits: Default::default(),
+        asks_client: true,
         diagnostics: Vec::new(),
     }
 }

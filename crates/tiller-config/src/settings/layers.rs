@@ -4,9 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 
-use super::Settings;
 use super::file::read_one;
+use super::{PermissionSettings, Settings};
 
 /// The settings of both files.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +50,24 @@ impl Layers {
         if let Value::Object(raw) = value {
             settings.raw = raw;
         }
+        self.tighten(&mut settings);
         settings
+    }
+
+    /// A project can only make approvals stricter.
+    fn tighten(&self, settings: &mut Settings) {
+        let mode = |scope| self.value::<ApprovalMode>(scope, "approvals");
+        settings.approvals = mode(Scope::User).max(mode(Scope::Project));
+        settings.permissions = self.permissions();
+    }
+
+    /// The rules of both files, without what the project would allow.
+    pub(crate) fn permissions(&self) -> PermissionSettings {
+        let mut user: PermissionSettings = self.value(Scope::User, "permissions");
+        let project: PermissionSettings = self.value(Scope::Project, "permissions");
+        user.ask.extend(project.ask);
+        user.deny.extend(project.deny);
+        user
     }
 
     /// A list of files or folders. Those of both files count, the project's first.

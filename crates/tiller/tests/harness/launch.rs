@@ -99,6 +99,7 @@ pub fn launch(
         workspace: Workspace::new(cwd, Arc::new([]), &settings),
         tools: ToolConfig { active: tools, todo_tool, ..ToolConfig::default() },
         limits: Limits::default(),
+        asks_client: option("asks-client") != Some("no"),
         settings,
         project: place,
         extension_plan,

@@ -1,6 +1,7 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
 //! clock that advances only when every task waits.
 
+mod approvals;
 pub mod corpus;
 mod disk;
 pub mod door;
