@@ -64,7 +64,7 @@ fn no_call_runs_without_its_approval() {
             harness::random::play_with_approvals(seed).unwrap_or_else(|why| panic!("{why}"))
         })
         .sum();
-    assert!(allowed > 5000, "only {allowed} calls were allowed");
+    assert!(allowed > 200, "only {allowed} calls were allowed");
 }
 
 #[test]

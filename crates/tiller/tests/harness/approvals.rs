@@ -9,8 +9,8 @@ use super::wording::plain;
 
 #[derive(Default)]
 pub struct ApprovalLaws {
-    /// The tool of which every call needs an approval.
-    guarded: Option<String>,
+    /// The tools of which every call needs an approval.
+    guarded: &'static [&'static str],
     started: BTreeSet<String>,
     questions: BTreeMap<String, Question>,
     /// The calls that questions are about, by the ids of the questions.
@@ -26,9 +26,9 @@ enum Question {
 }
 
 impl ApprovalLaws {
-    /// No call of this tool may run without an answer.
-    pub fn guard(&mut self, tool: &str) {
-        self.guarded = Some(tool.to_owned());
+    /// No call of these tools may run without an answer.
+    pub fn guard(&mut self, tools: &'static [&'static str]) {
+        self.guarded = tools;
     }
 
     /// How many calls the client has allowed.
@@ -71,7 +71,7 @@ impl ApprovalLaws {
             "tool_execution_end" if record["isError"] == false => match self.questions.get(&call) {
                 Some(Question::Allowed) => self.allowed += 1,
                 Some(_) => return Err(format!("ran though it was not allowed: {record}")),
-                None if self.guarded.as_deref() == record["toolName"].as_str() => {
+                None if self.guarded.contains(&&*plain(&record["toolName"])) => {
                     return Err(format!("ran without a question: {record}"));
                 }
                 None => {}

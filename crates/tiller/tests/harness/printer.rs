@@ -101,9 +101,9 @@ impl Printer {
         typed::check_command(line)
     }
 
-    /// No call of this tool may run without an approval.
-    pub fn guard(&mut self, tool: &str) {
-        self.laws.approvals.guard(tool);
+    /// No call of these tools may run without an approval.
+    pub fn guard(&mut self, tools: &'static [&'static str]) {
+        self.laws.approvals.guard(tools);
     }
 
     /// How many calls the client has allowed.

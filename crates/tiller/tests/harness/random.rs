@@ -68,13 +68,13 @@ const ANSWERS: &[&str] = &[
     "cut",
 ];
 
-/// The same where calls of `nap` need an approval.
+/// The same where calls of `nap` and `write` need an approval.
 const APPROVALS: &str = r#"
 -- options --
 wire pi-delta
 sessions kept
 settings {"approvals":"ask","permissions":{"timeoutSeconds":2},"retry":{"maxRetries":1}}
-tools ls
+tools ls write
 extensions ext.ts
 
 -- ext.ts --
@@ -116,9 +116,12 @@ const CALLS: &[&str] = &[
     "call ls {}",
     "call nap {\"ms\":1}",
     "call nap {\"ms\":2}",
-    "call nap {\"ms\":40}",
-    "call nap {\"ms\":40} \\",
-    "call nap {\"ms\":4000} \\",
+    "call write {\"path\":\"a\",\"content\":\"a\"}",
+    "call write {\"path\":\"b\",\"content\":\"b\"}",
+    "call write {\"path\":\"b\",\"content\":\"c\"} \\",
+    "call nap {\"ms\":3}",
+    "call nap {\"ms\":3} \\",
+    "call nap {\"ms\":4000}",
     "call ls {} \\",
 ];
 
@@ -168,7 +171,7 @@ async fn converse(
 ) -> Result<(usize, usize), String> {
     let mut server = TestServer::start(transcript, Door::Direct)?;
     if has_approvals {
-        server.guard("nap");
+        server.guard(&["nap", "write"]);
     }
     server.ask_for_extras()?;
     server.settle(played).await?;
@@ -242,7 +245,7 @@ impl Random {
                 group
             }
             0 | 6 | 7 => vec![self.command_of(INTERRUPTIONS, &step.to_string())],
-            1..6 | 8..11 => vec![Line::Model(CALLS[self.below(CALLS.len())].to_owned())],
+            1..6 | 8..10 => vec![Line::Model(CALLS[self.below(CALLS.len())].to_owned())],
             _ => vec![Line::Clock(1 + self.below(3000) as u64)],
         }
     }

@@ -112,9 +112,9 @@ impl TestServer {
         self.take(&[Line::Client(EXTRAS.to_owned())])
     }
 
-    /// No call of this tool may run without an approval.
-    pub fn guard(&mut self, tool: &str) {
-        self.printer.guard(tool);
+    /// No call of these tools may run without an approval.
+    pub fn guard(&mut self, tools: &'static [&'static str]) {
+        self.printer.guard(tools);
     }
 
     /// How many requests to the user there were.
