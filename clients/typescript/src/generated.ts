@@ -162,6 +162,21 @@ export interface AgentStartEvent {
   cut?: Cut;
 }
 
+/**
+ * Which tool calls need an approval, from the least strict mode to the strictest.
+ * `off`: None.
+ * `edits`: All but reading, and but editing files in the working directory.
+ * `ask`: All but reading.
+ * `read-only`: None: reading runs, everything else is refused.
+ */
+export type ApprovalMode = "off" | "edits" | "ask" | "read-only";
+
+/** The data of the response to `set_approvals`. */
+export interface ApprovalsData {
+  /** The mode in force. */
+  mode: ApprovalMode;
+}
+
 /** An answer of the model, complete or cut short. */
 export interface AssistantMessage {
   content: Block[];
@@ -457,6 +472,7 @@ export type ClientLine =
   | RemoveQueuedCommand
   | SetLimitsCommand
   | GetLimitsCommand
+  | SetApprovalsCommand
   | GetStateCommand
   | GetMessagesCommand
   | GetMessagesPageCommand
@@ -765,6 +781,14 @@ export interface DialogSelect {
   method: "select";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   options: string[];
 }
@@ -773,6 +797,14 @@ export interface DialogConfirm {
   method: "confirm";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   message: string;
 }
@@ -781,6 +813,14 @@ export interface DialogInput {
   method: "input";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   placeholder?: string;
 }
@@ -789,6 +829,14 @@ export interface DialogEditor {
   method: "editor";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   prefill?: string;
 }
@@ -947,6 +995,14 @@ export interface ExtensionUiRequestEventSelect {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   options: string[];
 }
@@ -968,6 +1024,14 @@ export interface ExtensionUiRequestEventConfirm {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   message: string;
 }
@@ -989,6 +1053,14 @@ export interface ExtensionUiRequestEventInput {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   placeholder?: string;
 }
@@ -1010,6 +1082,14 @@ export interface ExtensionUiRequestEventEditor {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   prefill?: string;
 }
@@ -1126,6 +1206,8 @@ export interface ExtensionUiResponse {
   value?: string;
   confirmed?: boolean;
   cancelled?: boolean;
+  /** Why an approval is denied, for the model. */
+  reason?: string;
 }
 
 /** The answer to a dialog of an extension. Gets no response. */
@@ -1135,6 +1217,8 @@ export interface ExtensionUiResponseCommand {
   value?: string;
   confirmed?: boolean;
   cancelled?: boolean;
+  /** Why an approval is denied, for the model. */
+  reason?: string;
 }
 
 /** Queues a message to be sent when the run would otherwise end. */
@@ -2965,6 +3049,7 @@ export type ServerLine =
   | RemoveQueuedResponse
   | SetLimitsResponse
   | GetLimitsResponse
+  | SetApprovalsResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3029,6 +3114,7 @@ export type ServerResponse =
   | RemoveQueuedResponse
   | SetLimitsResponse
   | GetLimitsResponse
+  | SetApprovalsResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3196,6 +3282,37 @@ export interface SetActiveToolsResponse {
   id?: unknown;
   success: true;
   data: ActiveToolsData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
+export interface SetApprovals {
+  mode: ApprovalMode;
+}
+
+/** Which tool calls need an approval, for this session only. */
+export interface SetApprovalsCommand {
+  type: "set_approvals";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+  mode: ApprovalMode;
+}
+
+/** The response to a `set_approvals` that has succeeded. */
+export interface SetApprovalsResponse {
+  type: "response";
+  command: "set_approvals";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: ApprovalsData;
   /**
    * The number of the record: 1 for the first, then one more each time. With `sequence` of
    * `hello` only.
@@ -3649,6 +3766,8 @@ export interface StateData {
   pendingMessageCount: number;
   /** The same number under the name that xcsh uses. */
   queuedMessageCount: number;
+  /** Which tool calls need an approval. Absent if none do. */
+  approvals?: ApprovalMode;
 }
 
 /**

@@ -63,12 +63,12 @@ impl ApprovalMode {
 pub struct CallFacts {
     pub tool: String,
     pub effect: ToolEffect,
-    pub target: Target,
+    pub target: CallTarget,
 }
 
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum CallTarget {
     /// Only the tool itself knows.
     Unknown,
     /// A command for the shell.

@@ -133,9 +133,9 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct ToolsSettings {
-    /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on) that
-    /// commands may see; `*` stands for any letters. By default commands get all variables except
-    /// these.
+    /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on, and
+    /// those that `auth.json` and `models.json` refer to) that commands may see; `*` stands for any
+    /// letters. By default commands get all variables except these.
     pub pass_env: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tiller_agent::approvals::{
-    ApprovalMode, CallFacts, Decision, Grant, Grants, Refused, Rules, Target, decide,
+    ApprovalMode, CallFacts, CallTarget, Decision, Grant, Grants, Refused, Rules, decide,
 };
 use tiller_agent::dialog::ApprovalRequest;
 use tiller_agent::driver::Approval;
@@ -191,8 +191,8 @@ pub(crate) fn request(state: &mut SessionState, call: PendingCall, answer: Respo
         options: options.chain([DENY.to_owned()]).collect(),
     };
     let command = match &facts.target {
-        Target::Command(command) => Some(command.clone()),
-        Target::Path(_) | Target::Unknown => None,
+        CallTarget::Command(command) => Some(command.clone()),
+        CallTarget::Path(_) | CallTarget::Unknown => None,
     };
     let approval = ApprovalRequest {
         tool_call_id: call.id.clone(),
@@ -288,9 +288,9 @@ const TITLE_MAX_CHARS: usize = 2000;
 fn title(call: &CallFacts) -> String {
     let tool = &call.tool;
     let subject = match &call.target {
-        Target::Unknown => return format!("Allow {tool}?"),
-        Target::Command(command) => visible(command),
-        Target::Path(path) => visible(&path.real.to_string_lossy()),
+        CallTarget::Unknown => return format!("Allow {tool}?"),
+        CallTarget::Command(command) => visible(command),
+        CallTarget::Path(path) => visible(&path.real.to_string_lossy()),
     };
     let rest = subject.chars().count().saturating_sub(TITLE_MAX_CHARS);
     if rest == 0 {
@@ -307,10 +307,8 @@ fn visible(text: &str) -> String {
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
             || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
     };
-    let escaped = |c: char| match is_hiding(c) {
-        true => c.escape_unicode().to_string(),
-        false => c.to_string(),
-    };
+    let escaped =
+        |c: char| if is_hiding(c) { c.escape_unicode().to_string() } else { c.to_string() };
     text.chars().map(escaped).collect()
 }
 
@@ -324,7 +322,7 @@ mod tests {
         CallFacts {
             tool: "bash".to_owned(),
             effect: ToolEffect::RunsCommands,
-            target: Target::Command(command.to_owned()),
+            target: CallTarget::Command(command.to_owned()),
         }
     }
 

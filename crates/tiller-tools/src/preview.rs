@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use tiller_agent::approvals::{PathTarget, Place, Target};
+use tiller_agent::approvals::{CallTarget, PathTarget, Place};
 use tiller_agent::message::Arguments;
 use tiller_agent::tool::{Tool, ToolEffect};
 
@@ -17,7 +17,7 @@ const DIFF_MAX_BYTES: usize = 256 * 1024;
 /// A call before it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preview {
-    pub target: Target,
+    pub target: CallTarget,
     /// A unified diff of what it would change, if that is known and not too long.
     pub diff: Option<String>,
 }
@@ -30,11 +30,11 @@ impl Preview {
         match tool.effect {
             ToolEffect::RunsCommands => {
                 let command = text("command").unwrap_or_default().to_owned();
-                Preview { target: Target::Command(command), diff: None }
+                Preview { target: CallTarget::Command(command), diff: None }
             }
             ToolEffect::Reads if takes_path() => {
                 let path = path_target(cwd, text("path").unwrap_or("."), path::resolve_existing);
-                Preview { target: Target::Path(path), diff: None }
+                Preview { target: CallTarget::Path(path), diff: None }
             }
             ToolEffect::Edits => {
                 let name = text("path").unwrap_or_default();
@@ -47,10 +47,10 @@ impl Preview {
                 let preview = if is_write { write::preview } else { edit::preview };
                 let diff = is_small.then(|| preview(&path.real, arguments)).flatten();
                 let diff = diff.filter(|diff| diff.len() <= DIFF_MAX_BYTES);
-                Preview { target: Target::Path(path), diff }
+                Preview { target: CallTarget::Path(path), diff }
             }
             ToolEffect::Reads | ToolEffect::Other => {
-                Preview { target: Target::Unknown, diff: None }
+                Preview { target: CallTarget::Unknown, diff: None }
             }
         }
     }
@@ -87,7 +87,7 @@ mod tests {
 
     fn place(preview: &Preview) -> Place {
         match &preview.target {
-            Target::Path(path) => path.place,
+            CallTarget::Path(path) => path.place,
             other => panic!("no path: {other:?}"),
         }
     }
@@ -168,6 +168,6 @@ mod tests {
     fn target_of_bash_is_its_command() {
         let scratch = Scratch::new();
         let bash = preview(&scratch, "bash", json!({ "command": "ls; x" }));
-        assert_eq!(bash.target, Target::Command("ls; x".to_owned()));
+        assert_eq!(bash.target, CallTarget::Command("ls; x".to_owned()));
     }
 }

@@ -114,7 +114,14 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
     for name in invocation.shell.withheld.iter() {
         command.env_remove(name);
     }
-    command.envs(invocation.env.iter().map(|(name, value)| (name, value)));
+    for (name, value) in invocation.env.iter() {
+        // An empty value takes a variable out of what is inherited.
+        if value.is_empty() {
+            command.env_remove(name);
+        } else {
+            command.env(name, value);
+        }
+    }
     Tree::spawn(command, invocation.memory).map_err(|err| {
         let why = os_error::describe(&err);
         Failure::new(format!("Cannot start {}: {why}", shell.display()))

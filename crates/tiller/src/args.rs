@@ -111,7 +111,7 @@ pub struct Args {
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
-    /// Tool calls that need an approval: off, edits, ask or read-only [default: off]
+    /// Calls that need approval: off, edits, ask, read-only
     #[arg(long, value_name = "MODE", value_parser = approval_mode, help_heading = "Tools")]
     approvals: Option<ApprovalMode>,
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from .media import Image, image_blocks
 from .types import (
     ActiveToolsData,
+    ApprovalMode,
+    ApprovalsData,
     AvailableCommandsData,
     BashData,
     Capabilities,
@@ -142,6 +144,10 @@ class Commands:
     def abort_retry(self) -> None:
         """Cancels the pause before the next retry."""
         return self._tell({"type": "abort_retry"})
+
+    def set_approvals(self, mode: ApprovalMode) -> ApprovalsData:
+        """Which tool calls need an approval, for this session. Returns the mode in force."""
+        return self._ask(ApprovalsData, {"type": "set_approvals", "mode": mode})
 
     def set_limits(
         self,

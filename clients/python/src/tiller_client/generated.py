@@ -195,6 +195,20 @@ class AgentStartEvent(_AgentStartEventRequired, total=False):
     #: The record is shorter than it was, because of `maxFrameBytes`.
     cut: Cut
 
+#: Which tool calls need an approval, from the least strict mode to the strictest.
+#: `off`: None.
+#: `edits`: All but reading, and but editing files in the working directory.
+#: `ask`: All but reading.
+#: `read-only`: None: reading runs, everything else is refused.
+ApprovalMode: TypeAlias = Literal["off", "edits", "ask", "read-only"]
+
+
+class ApprovalsData(TypedDict):
+    """The data of the response to `set_approvals`."""
+
+    #: The mode in force.
+    mode: ApprovalMode
+
 
 class _AssistantMessageRequired(TypedDict):
     content: list[Block]
@@ -546,6 +560,7 @@ ClientLine: TypeAlias = Union[
     "RemoveQueuedCommand",
     "SetLimitsCommand",
     "GetLimitsCommand",
+    "SetApprovalsCommand",
     "GetStateCommand",
     "GetMessagesCommand",
     "GetMessagesPageCommand",
@@ -906,6 +921,14 @@ class _DialogSelectRequired(TypedDict):
 class DialogSelect(_DialogSelectRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _DialogConfirmRequired(TypedDict):
@@ -917,6 +940,14 @@ class _DialogConfirmRequired(TypedDict):
 class DialogConfirm(_DialogConfirmRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _DialogInputRequired(TypedDict):
@@ -927,6 +958,14 @@ class _DialogInputRequired(TypedDict):
 class DialogInput(_DialogInputRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     placeholder: str
 
 
@@ -938,6 +977,14 @@ class _DialogEditorRequired(TypedDict):
 class DialogEditor(_DialogEditorRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     prefill: str
 
 #: A dialog. Serializes as the fields of an `extension_ui_request`.
@@ -1120,6 +1167,14 @@ class ExtensionUiRequestEventSelect(_ExtensionUiRequestEventSelectRequired, tota
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _ExtensionUiRequestEventConfirmRequired(TypedDict):
@@ -1143,6 +1198,14 @@ class ExtensionUiRequestEventConfirm(_ExtensionUiRequestEventConfirmRequired, to
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _ExtensionUiRequestEventInputRequired(TypedDict):
@@ -1165,6 +1228,14 @@ class ExtensionUiRequestEventInput(_ExtensionUiRequestEventInputRequired, total=
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     placeholder: str
 
 
@@ -1188,6 +1259,14 @@ class ExtensionUiRequestEventEditor(_ExtensionUiRequestEventEditorRequired, tota
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     prefill: str
 
 
@@ -1318,6 +1397,8 @@ class ExtensionUiResponse(_ExtensionUiResponseRequired, total=False):
     value: str
     confirmed: bool
     cancelled: bool
+    #: Why an approval is denied, for the model.
+    reason: str
 
 
 class _ExtensionUiResponseCommandRequired(TypedDict):
@@ -1331,6 +1412,8 @@ class ExtensionUiResponseCommand(_ExtensionUiResponseCommandRequired, total=Fals
     value: str
     confirmed: bool
     cancelled: bool
+    #: Why an approval is denied, for the model.
+    reason: str
 
 
 class _FollowUpCommandRequired(TypedDict):
@@ -3481,6 +3564,7 @@ ServerLine: TypeAlias = Union[
     "RemoveQueuedResponse",
     "SetLimitsResponse",
     "GetLimitsResponse",
+    "SetApprovalsResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -3546,6 +3630,7 @@ ServerResponse: TypeAlias = Union[
     "RemoveQueuedResponse",
     "SetLimitsResponse",
     "GetLimitsResponse",
+    "SetApprovalsResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -3730,6 +3815,43 @@ class _SetActiveToolsResponseRequired(TypedDict):
 
 class SetActiveToolsResponse(_SetActiveToolsResponseRequired, total=False):
     """The response to a `set_active_tools` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
+class SetApprovals(TypedDict):
+    mode: ApprovalMode
+
+
+class _SetApprovalsCommandRequired(TypedDict):
+    type: Literal["set_approvals"]
+    mode: ApprovalMode
+
+
+class SetApprovalsCommand(_SetApprovalsCommandRequired, total=False):
+    """Which tool calls need an approval, for this session only."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _SetApprovalsResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["set_approvals"]
+    success: Literal[True]
+    data: ApprovalsData
+
+
+class SetApprovalsResponse(_SetApprovalsResponseRequired, total=False):
+    """The response to a `set_approvals` that has succeeded."""
 
     #: As in the command; absent if it had none.
     id: Any
@@ -4274,6 +4396,8 @@ class StateData(_StateDataRequired, total=False):
     #: Absent if the session is only in memory.
     sessionFile: str
     sessionName: str
+    #: Which tool calls need an approval. Absent if none do.
+    approvals: ApprovalMode
 
 
 class _StatsDataRequired(TypedDict):

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, Union
 
 from .generated import (
     ActiveToolsData,
+    ApprovalMode,
+    ApprovalsData,
     AvailableCommandsData,
     BashData,
     Capabilities,
@@ -81,6 +83,8 @@ PromptResult: TypeAlias = PromptResultEvent
 __all__ = [
     "ActiveToolsData",
     "AttachMode",
+    "ApprovalMode",
+    "ApprovalsData",
     "AvailableCommandsData",
     "BashData",
     "Capabilities",

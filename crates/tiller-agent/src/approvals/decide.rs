@@ -1,6 +1,6 @@
 //! The decision about one call.
 
-use super::{ApprovalMode, CallFacts, Grant, Grants, Place, Rules, Target};
+use super::{ApprovalMode, CallFacts, CallTarget, Grant, Grants, Place, Rules};
 use crate::tool::ToolEffect;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,13 +31,13 @@ pub fn decide(mode: ApprovalMode, rules: &Rules, grants: &Grants, call: &CallFac
         return Decision::Refuse(Refused::ReadOnly);
     }
     if rules.ask_about(call) {
-        return match grants.name(call) {
-            true => Decision::Run,
-            false => Decision::Ask(Grant::offered_exactly(call)),
-        };
+        if grants.name(call) {
+            return Decision::Run;
+        }
+        return Decision::Ask(Grant::offered_exactly(call));
     }
     let edits_inside = call.effect == ToolEffect::Edits
-        && matches!(&call.target, Target::Path(path) if path.place == Place::Inside);
+        && matches!(&call.target, CallTarget::Path(path) if path.place == Place::Inside);
     let runs = reads
         || mode == ApprovalMode::Off
         || mode == ApprovalMode::Edits && edits_inside
@@ -63,13 +63,13 @@ mod tests {
         };
         let cwd = Path::new("/work");
         let target = match effect {
-            ToolEffect::RunsCommands => Target::Command(target.to_owned()),
-            ToolEffect::Other => Target::Unknown,
+            ToolEffect::RunsCommands => CallTarget::Command(target.to_owned()),
+            ToolEffect::Other => CallTarget::Unknown,
             _ => {
                 // `named -> real` is a symbolic link.
                 let (named, real) = target.split_once(" -> ").unwrap_or((target, target));
                 let (named, real) = (cwd.join(named), cwd.join(real));
-                Target::Path(PathTarget { named, place: Place::of(&real, cwd), real })
+                CallTarget::Path(PathTarget { named, place: Place::of(&real, cwd), real })
             }
         };
         CallFacts { tool: tool.to_owned(), effect, target }

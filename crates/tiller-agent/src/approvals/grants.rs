@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::command::{Shape, offered_prefix};
-use super::{CallFacts, PathTarget, Place, Target};
+use super::{CallFacts, CallTarget, PathTarget, Place};
 
 /// Calls that the user can allow for the session.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,10 +50,12 @@ impl Grant {
     pub(super) fn offered(call: &CallFacts) -> Vec<Grant> {
         let tool = || call.tool.clone();
         match &call.target {
-            Target::Unknown => vec![Grant::Tool(tool())],
-            Target::Path(PathTarget { place: Place::Inside, .. }) => vec![Grant::InFolder(tool())],
-            Target::Path(path) => vec![Grant::Path(tool(), path.real.clone())],
-            Target::Command(command) => {
+            CallTarget::Unknown => vec![Grant::Tool(tool())],
+            CallTarget::Path(PathTarget { place: Place::Inside, .. }) => {
+                vec![Grant::InFolder(tool())]
+            }
+            CallTarget::Path(path) => vec![Grant::Path(tool(), path.real.clone())],
+            CallTarget::Command(command) => {
                 let prefix = match Shape::of(command) {
                     Shape::Simple(words) => offered_prefix(&words).map(Grant::Prefix),
                     Shape::List(_) | Shape::Opaque => None,
@@ -66,9 +68,9 @@ impl Grant {
     /// The same where a rule wants the user to be asked: only this very call.
     pub(super) fn offered_exactly(call: &CallFacts) -> Vec<Grant> {
         match &call.target {
-            Target::Unknown => Vec::new(),
-            Target::Path(path) => vec![Grant::Path(call.tool.clone(), path.real.clone())],
-            Target::Command(command) => vec![Grant::Command(command.clone())],
+            CallTarget::Unknown => Vec::new(),
+            CallTarget::Path(path) => vec![Grant::Path(call.tool.clone(), path.real.clone())],
+            CallTarget::Command(command) => vec![Grant::Command(command.clone())],
         }
     }
 
@@ -78,15 +80,15 @@ impl Grant {
 
     fn covers(&self, call: &CallFacts) -> bool {
         match (self, &call.target) {
-            (Grant::Tool(tool), Target::Unknown) => *tool == call.tool,
-            (Grant::InFolder(tool), Target::Path(path)) => {
+            (Grant::Tool(tool), CallTarget::Unknown) => *tool == call.tool,
+            (Grant::InFolder(tool), CallTarget::Path(path)) => {
                 *tool == call.tool && path.place == Place::Inside
             }
-            (Grant::Path(tool, granted), Target::Path(path)) => {
+            (Grant::Path(tool, granted), CallTarget::Path(path)) => {
                 *tool == call.tool && *granted == path.real
             }
-            (Grant::Command(granted), Target::Command(command)) => granted == command,
-            (Grant::Prefix(words), Target::Command(command)) => {
+            (Grant::Command(granted), CallTarget::Command(command)) => granted == command,
+            (Grant::Prefix(words), CallTarget::Command(command)) => {
                 matches!(Shape::of(command), Shape::Simple(given) if given.starts_with(words))
             }
             _ => false,

@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::command::{Shape, is_runner};
-use super::{CallFacts, Target};
+use super::{CallFacts, CallTarget};
 
 /// The rules of all settings files.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    allow: Vec<Rule>,
-    ask: Vec<Rule>,
-    deny: Vec<Rule>,
+    allow: Vec<CallRule>,
+    ask: Vec<CallRule>,
+    deny: Vec<CallRule>,
 }
 
 /// `TOOL`, or `TOOL(PATTERN)`.
 #[derive(Clone, Debug)]
-struct Rule {
+struct CallRule {
     /// As it is written in the settings.
     text: String,
     tool: GlobMatcher,
-    pattern: Pattern,
+    pattern: CallPattern,
 }
 
 /// What a rule says about the target of a call.
 #[derive(Clone, Debug)]
-enum Pattern {
+enum CallPattern {
     Any,
     /// These words, or with `is_prefix` any command that begins with them.
     Command {
@@ -62,7 +62,7 @@ impl Rules {
         problems: &mut Vec<String>,
     ) -> Rules {
         let mut list = |name: &str, texts: &[String], purpose| {
-            let read = |text: &String| match Rule::read(text, bases) {
+            let read = |text: &String| match CallRule::read(text, bases) {
                 Ok(rule) => Some(rule),
                 Err(why) => {
                     let effect = match purpose {
@@ -70,7 +70,7 @@ impl Rules {
                         Purpose::Restrict => "it counts for every call of the tool",
                     };
                     problems.push(format!("permissions.{name}: rule `{text}` {why}; {effect}"));
-                    (purpose == Purpose::Restrict).then(|| Rule::of_whole_tool(text))
+                    (purpose == Purpose::Restrict).then(|| CallRule::of_whole_tool(text))
                 }
             };
             texts.iter().filter_map(read).collect()
@@ -106,31 +106,31 @@ impl Rules {
     }
 }
 
-impl Rule {
-    fn read(text: &str, bases: RuleBases<'_>) -> Result<Rule, &'static str> {
+impl CallRule {
+    fn read(text: &str, bases: RuleBases<'_>) -> Result<CallRule, &'static str> {
         let text = text.trim();
         let (tool, pattern) = match text.split_once('(') {
             None if text.contains(')') => return Err("has no `(`"),
-            None => (text, Pattern::Any),
+            None => (text, CallPattern::Any),
             Some((tool, rest)) => {
                 let pattern = rest.strip_suffix(')').ok_or("does not end with `)`")?;
                 let tool = tool.trim();
-                (tool, Pattern::read(tool, pattern.trim(), bases)?)
+                (tool, CallPattern::read(tool, pattern.trim(), bases)?)
             }
         };
         if tool.is_empty() {
             return Err("names no tool");
         }
         let tool = name_glob(tool).ok_or("has a tool name that is no valid pattern")?;
-        Ok(Rule { text: text.to_owned(), tool, pattern })
+        Ok(CallRule { text: text.to_owned(), tool, pattern })
     }
 
     /// For a rule that cannot be read.
-    fn of_whole_tool(text: &str) -> Rule {
+    fn of_whole_tool(text: &str) -> CallRule {
         let name = text.split(['(', ')']).next().unwrap_or_default().trim();
         let tool = name_glob(name).filter(|_| !name.is_empty()).or_else(|| name_glob("*"));
         let tool = tool.expect("`*` is a valid pattern");
-        Rule { text: text.to_owned(), tool, pattern: Pattern::Any }
+        CallRule { text: text.to_owned(), tool, pattern: CallPattern::Any }
     }
 
     fn is_of(&self, call: &CallFacts) -> bool {
@@ -141,14 +141,14 @@ impl Rule {
     fn covers(&self, call: &CallFacts) -> bool {
         self.is_of(call)
             && match (&self.pattern, &call.target) {
-                (Pattern::Any, _) => true,
-                (Pattern::Command { words, is_prefix }, Target::Command(command)) => {
+                (CallPattern::Any, _) => true,
+                (CallPattern::Command { words, is_prefix }, CallTarget::Command(command)) => {
                     match Shape::of(command) {
                         Shape::Simple(given) => begins(&given, words, *is_prefix),
                         Shape::List(_) | Shape::Opaque => false,
                     }
                 }
-                (Pattern::Path(glob), Target::Path(path)) => glob.is_match(&path.real),
+                (CallPattern::Path(glob), CallTarget::Path(path)) => glob.is_match(&path.real),
                 _ => false,
             }
     }
@@ -157,12 +157,12 @@ impl Rule {
     fn touches(&self, call: &CallFacts) -> bool {
         self.is_of(call)
             && match (&self.pattern, &call.target) {
-                (Pattern::Any, _) => true,
-                (Pattern::Command { words, is_prefix }, Target::Command(command)) => {
+                (CallPattern::Any, _) => true,
+                (CallPattern::Command { words, is_prefix }, CallTarget::Command(command)) => {
                     let shape = Shape::of(command);
                     shape.commands().iter().any(|given| contains(given, words, *is_prefix))
                 }
-                (Pattern::Path(glob), Target::Path(path)) => {
+                (CallPattern::Path(glob), CallTarget::Path(path)) => {
                     glob.is_match(&path.real) || glob.is_match(&path.named)
                 }
                 _ => false,
@@ -171,7 +171,8 @@ impl Rule {
 
     /// Whether the call is a command that may contain what the rule describes.
     fn may_be_hidden_in(&self, call: &CallFacts) -> bool {
-        let (Pattern::Command { .. }, Target::Command(command)) = (&self.pattern, &call.target)
+        let (CallPattern::Command { .. }, CallTarget::Command(command)) =
+            (&self.pattern, &call.target)
         else {
             return false;
         };
@@ -181,26 +182,28 @@ impl Rule {
     }
 }
 
-impl Pattern {
-    fn read(tool: &str, pattern: &str, bases: RuleBases<'_>) -> Result<Pattern, &'static str> {
+impl CallPattern {
+    fn read(tool: &str, pattern: &str, bases: RuleBases<'_>) -> Result<CallPattern, &'static str> {
         match tool {
             "" => Err("names no tool"),
-            _ if pattern == "*" => Ok(Pattern::Any),
-            "bash" => Pattern::of_command(pattern),
-            "read" | "grep" | "find" | "ls" | "edit" | "write" => Pattern::of_path(pattern, bases),
+            _ if pattern == "*" => Ok(CallPattern::Any),
+            "bash" => CallPattern::of_command(pattern),
+            "read" | "grep" | "find" | "ls" | "edit" | "write" => {
+                CallPattern::of_path(pattern, bases)
+            }
             _ => Err("has a pattern, which only rules for bash and the tools for files can have"),
         }
     }
 
-    fn of_command(pattern: &str) -> Result<Pattern, &'static str> {
+    fn of_command(pattern: &str) -> Result<CallPattern, &'static str> {
         let begin = pattern.strip_suffix(" *").or_else(|| pattern.strip_suffix(":*"));
         match Shape::of(begin.unwrap_or(pattern)) {
-            Shape::Simple(words) => Ok(Pattern::Command { words, is_prefix: begin.is_some() }),
+            Shape::Simple(words) => Ok(CallPattern::Command { words, is_prefix: begin.is_some() }),
             _ => Err("is not the beginning of one plain command, such as `bash(git push *)`"),
         }
     }
 
-    fn of_path(pattern: &str, bases: RuleBases<'_>) -> Result<Pattern, &'static str> {
+    fn of_path(pattern: &str, bases: RuleBases<'_>) -> Result<CallPattern, &'static str> {
         const INVALID: &str = "has a pattern that is no valid path or glob";
         let (base, rest) = match (pattern.strip_prefix("~/"), bases.home) {
             (Some(rest), Some(home)) => (home, rest),
@@ -213,7 +216,7 @@ impl Pattern {
             .literal_separator(true)
             .build()
             .map_err(|_| INVALID)?;
-        Ok(Pattern::Path(glob.compile_matcher()))
+        Ok(CallPattern::Path(glob.compile_matcher()))
     }
 }
 

@@ -176,9 +176,10 @@ async fn converse(
     server.ask_for_extras()?;
     server.settle(played).await?;
     for step in 0..CONVERSATION_STEPS {
-        let group = match has_approvals {
-            true => random.group_with_approvals(step, server.ui_requests()),
-            false => random.group(step),
+        let group = if has_approvals {
+            random.group_with_approvals(step, server.ui_requests())
+        } else {
+            random.group(step)
         };
         for line in &group {
             played.push_str(&line.text());

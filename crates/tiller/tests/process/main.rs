@@ -12,6 +12,7 @@ mod schema;
 #[path = "../support/skip.rs"]
 mod skip;
 
+mod approvals;
 mod chat;
 mod client;
 mod clients;
