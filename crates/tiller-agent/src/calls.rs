@@ -173,6 +173,7 @@ impl<H: Driver> Calls<'_, H> {
         );
         cx.call_id = call.id.as_str().into();
         cx.process_limits = self.setup.process_limits;
+        cx.confinement.clone_from(&self.setup.confinement);
         let work = tool.run(arguments.clone(), cx);
         Ok(PreparedCall { index, call: call.clone(), arguments, work, shown })
     }

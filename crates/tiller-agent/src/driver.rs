@@ -10,6 +10,7 @@ use crate::limits::{LimitName, NextStep, ProcessLimits, ReachedLimit};
 use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError, Request};
+use crate::sandbox::Confinement;
 use crate::stream_rules::{RuleMatch, RuleSet};
 use crate::tool::{Tool, ToolOutput, ToolSet};
 
@@ -126,6 +127,8 @@ pub struct RequestSetup {
     pub env: Arc<[(String, String)]>,
     /// Limits of these processes.
     pub process_limits: ProcessLimits,
+    /// Where the work of tools runs, if there is a sandbox.
+    pub confinement: Option<Arc<dyn Confinement>>,
     /// The stream rules that the answer is matched against.
     pub rules: Option<Arc<RuleSet>>,
 }

@@ -21,6 +21,7 @@ pub mod truncate;
 pub mod message_builder;
 pub mod tool;
 pub mod approvals;
+pub mod sandbox;
 pub mod program;
 pub mod todo;
 pub mod arguments;

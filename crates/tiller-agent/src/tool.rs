@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::ProcessLimits;
 use crate::message::{Arguments, Block, Usage};
 use crate::provider::ToolSpec;
+use crate::sandbox::Confinement;
 
 #[derive(Clone)]
 pub struct Tool {
@@ -203,6 +204,8 @@ pub struct ToolContext {
     pub env: Arc<[(String, String)]>,
     /// Limits of these processes.
     pub process_limits: ProcessLimits,
+    /// Where the work of the tool runs, if there is a sandbox.
+    pub confinement: Option<Arc<dyn Confinement>>,
     pub(crate) progress: watch::Sender<Option<ToolOutput>>,
 }
 
@@ -215,8 +218,16 @@ impl ToolContext {
     ) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
         let (progress, shown) = watch::channel(None);
         let call_id = Arc::from("");
-        let process_limits = ProcessLimits::default();
-        let cx = ToolContext { call_id, cwd, cancel, sees_images, env, process_limits, progress };
+        let cx = ToolContext {
+            call_id,
+            cwd,
+            cancel,
+            sees_images,
+            env,
+            process_limits: ProcessLimits::default(),
+            confinement: None,
+            progress,
+        };
         (cx, shown)
     }
 

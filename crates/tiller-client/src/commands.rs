@@ -14,9 +14,9 @@ use tiller_protocol::{
     Compact, CompactionResult, DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml,
     GetEntries, GetEvents, GetRecord, InterruptMode, Limits, LimitsData, ListRange, ListSessions,
     Model, NewSession, PageFields, QueueData, QueueMode, QueuedMessageData, QueuedTarget,
-    RecordPiece, SetActiveTools, SetApprovals, SetInterruptMode, SetLabel, SetModel, SetQueueMode,
-    SetSessionName, SetSetting, SetThinkingLevel, SetTodos, SettingData, SettingsData,
-    SwitchSession, ThinkingLevel, ToolsData, UpdateQueued,
+    RecordPiece, SandboxReport, SetActiveTools, SetApprovals, SetInterruptMode, SetLabel, SetModel,
+    SetQueueMode, SetSessionName, SetSetting, SetThinkingLevel, SetTodos, SettingData,
+    SettingsData, SwitchSession, ThinkingLevel, ToolsData, UpdateQueued,
 };
 
 use crate::{Client, ClientError};
@@ -68,6 +68,8 @@ commands! {
     /// Which tool calls need an approval, for this session only. Returns the mode in force.
     set_approvals(mode: ApprovalMode) -> ApprovalsData =
         Command::SetApprovals(SetApprovals { mode });
+    /// What the sandbox of the tools prevents, and what it does not.
+    get_sandbox() -> SandboxReport = Command::GetSandbox;
     /// Replaces the older part of the conversation with a summary, which focuses on this.
     compact(focus: Option<String>) -> CompactionResult<'static> =
         Command::Compact(Compact { focus });

@@ -27,6 +27,7 @@ use tiller_agent::durability::Durability;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::retry::RetryPolicy;
+use tiller_agent::sandbox::SandboxMode;
 use tiller_agent::stream_rules::RuleInterruptMode;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub approvals: ApprovalMode,
     /// Tool calls that are always allowed, asked about or refused.
     pub permissions: PermissionSettings,
+    /// What the kernel allows the tools to do; see docs/sandbox.md.
+    pub sandbox: SandboxSettings,
     /// Handling of images.
     pub images: Images,
     /// How a run is retried after a temporary failure.
@@ -160,6 +163,21 @@ pub struct PermissionSettings {
     /// Seconds until a question without an answer counts as denied; 0 waits forever. Only read
     /// from the user's own file.
     pub timeout_seconds: u64,
+}
+
+/// What the kernel allows the tools to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+pub struct SandboxSettings {
+    /// `off`, `read-only` or `workspace-write`. The stricter of both files counts; `--sandbox`
+    /// replaces the user's.
+    pub mode: SandboxMode,
+    /// Whether tools may use the network. A project can only forbid it.
+    pub network: bool,
+    /// Further folders in which tools may change files. Only read from the user's own file.
+    pub write_roots: Vec<PathBuf>,
+    /// Whether tools run although something cannot be enforced. Only read from the user's own file.
+    pub best_effort: bool,
 }
 
 /// How a run is retried after a temporary failure.
@@ -408,6 +426,7 @@ impl Default for Settings {
             tools: ToolsSettings::default(),
             approvals: ApprovalMode::Off,
             permissions: PermissionSettings::default(),
+            sandbox: SandboxSettings::default(),
             images: Images::default(),
             retry: RetrySettings::default(),
             compaction: CompactionSettings::default(),

@@ -100,6 +100,8 @@ commands! {
         "get_limits" => GetLimits,
         /// Which tool calls need an approval, for this session only.
         "set_approvals" => SetApprovals(SetApprovals) { pub mode: ApprovalMode },
+        /// What the sandbox of the tools prevents, and what it does not.
+        "get_sandbox" => GetSandbox,
         /// The model, the modes, the session and what is in progress.
         "get_state" => GetState,
         /// The conversation as the model sees it.

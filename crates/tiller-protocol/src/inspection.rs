@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
+use tiller_agent::sandbox::SandboxSummary;
 
 use crate::{Level, Stream, ToolUpdates};
 
@@ -115,6 +116,9 @@ pub struct HelloData<'a> {
     /// If `tool_execution_update` carries deltas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_updates: Option<ToolUpdates>,
+    /// The sandbox of the tools. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSummary>,
 }
 
 /// The data of the response to `get_capabilities`.

@@ -93,6 +93,10 @@ pub use tiller_agent::message::{Arguments, Block};
 pub use tiller_agent::model::{Model, ThinkingLevel};
 pub use tiller_agent::modes::{InterruptMode, QueueMode};
 pub use tiller_agent::prompt_result::{PromptReason, PromptStatus};
+pub use tiller_agent::sandbox::{
+    CanaryResult, NetworkAccess, ReadAccess, SandboxMechanisms, SandboxMode, SandboxReport,
+    SandboxSummary, SignalAccess, WriteAccess,
+};
 pub use tiller_agent::todo::{DraftItem, DraftPhase, TodoStatus};
 pub use tiller_agent::tool::ToolOutput;
 

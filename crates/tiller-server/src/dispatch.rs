@@ -136,6 +136,7 @@ fn handle(
         Command::RemoveQueued(target) => handlers::queue::remove_queued(state, &target),
         Command::SetLimits(limits) => handlers::limits::set_limits(state, limits),
         Command::SetApprovals(body) => handlers::approvals::set_approvals(state, body.mode),
+        Command::GetSandbox => handlers::sandbox::get_sandbox(state, label),
         Command::GetLimits => handlers::limits::get_limits(state),
         Command::SetSteeringMode(body) => handlers::queue::set_steering_mode(state, body.mode),
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),

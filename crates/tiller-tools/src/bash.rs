@@ -55,7 +55,9 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
         shell,
         timeout: if is_limit_first { limit } else { timeout },
         memory: limits.memory_bytes,
+        confinement: cx.confinement.clone(),
     };
+    let allowed = cx.confinement.clone();
     cx.show(ToolOutput::default());
     let live =
         Live { cx: cx.clone(), output: Output::default(), shown: Instant::now(), news: false };
@@ -83,7 +85,29 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
         End::TimedOut | End::Cancelled if silent => status,
         _ => format!("{}\n\n{status}", text(&output)),
     };
-    Err(Failure { details: details(&output), ..Failure::new(message) })
+    let failure = Failure { details: details(&output), ..Failure::new(message) };
+    Err(match allowed {
+        Some(confinement) if looks_denied(&output.truncation.content) => Failure {
+            message: format!("{}\n({})", failure.message, confinement.allowed()),
+            ..failure
+        },
+        _ => failure,
+    })
+}
+
+/// Whether a program may have failed because of the sandbox.
+fn looks_denied(output: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "ermission denied",
+        "peration not permitted",
+        "EACCES",
+        "EPERM",
+        "ould not resolve",
+        "esolution",
+        "ocket",
+        "ead-only file system",
+    ];
+    SIGNS.iter().any(|sign| output.contains(sign))
 }
 
 fn seconds(timeout: f64) -> Result<Duration, Failure> {

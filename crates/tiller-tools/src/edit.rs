@@ -56,7 +56,7 @@ async fn run(input: EditInput, cx: ToolContext) -> ToolResult {
     let path = blocking::finish(move || path::resolve_existing(&cwd, &name)).await?;
     let locked = lock::lock(path, &cx.cancel).await?;
     // Runs to completion once started, so that a call that reports an abort never changes a file.
-    blocking::finish(move || change(&locked.path, &input)).await?
+    blocking::finish_call(&cx, move || change(&locked.path, &input)).await
 }
 
 /// Larger files are refused, to bound memory.

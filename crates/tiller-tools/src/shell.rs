@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tiller_agent::mutex;
+use tiller_agent::sandbox::Confinement;
 use tiller_agent::tool::Failure;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,7 @@ pub(crate) struct Invocation {
     pub timeout: Option<Duration>,
     /// The most address space of each process, in bytes.
     pub memory: Option<u64>,
+    pub confinement: Option<Arc<dyn Confinement>>,
 }
 
 /// Receives the output. Runs on a blocking thread and may block; a command that writes faster has
@@ -122,7 +124,11 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
             command.env(name, value);
         }
     }
-    Tree::spawn(command, invocation.memory).map_err(|err| {
+    if let Some(confinement) = &invocation.confinement {
+        confinement.prepare().map_err(Failure::new)?;
+        command.envs(confinement.variables());
+    }
+    Tree::spawn(command, invocation.memory, invocation.confinement).map_err(|err| {
         let why = os_error::describe(&err);
         Failure::new(format!("Cannot start {}: {why}", shell.display()))
     })

@@ -38,7 +38,7 @@ async fn run(input: WriteInput, cx: ToolContext) -> ToolResult {
     let path = path::resolve(&cx.cwd, &input.path);
     let locked = lock::lock(path.clone(), &cx.cancel).await?;
     // Runs to completion once started, so that a call that reports an abort never changes a file.
-    blocking::finish(move || save(&path, &locked.path, &input)).await?
+    blocking::finish_call(&cx, move || save(&path, &locked.path, &input)).await
 }
 
 fn save(path: &Path, real: &Path, input: &WriteInput) -> ToolResult {

@@ -20,6 +20,7 @@ use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags, unknown_op
 
 use crate::limit_flags::LimitFlags;
 use crate::print_mode::print_stderr;
+use crate::sandbox_flags::SandboxFlags;
 use crate::usage::usage_error;
 
 /// A coding agent that other programs drive
@@ -117,6 +118,8 @@ pub struct Args {
 
     #[command(flatten)]
     limits: LimitFlags,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
 
     /// Continue this folder's newest session
     #[arg(short, long, help_heading = "Session")]
@@ -432,6 +435,10 @@ impl Args {
         self.limits.limits()
     }
 
+    pub(crate) fn sandbox(&self) -> &SandboxFlags {
+        &self.sandbox
+    }
+
     /// What happens to accepted work when stdin closes.
     pub(crate) fn on_eof(&self) -> OnEof {
         match self.on_eof {
@@ -445,6 +452,7 @@ impl Args {
         ExtensionFlags {
             paths: self.extension.clone(),
             only_these: self.no_extensions,
+            are_refused: false,
             is_strict: self.strict_extensions,
             unknown_flags: self.unknown_flags.clone(),
         }

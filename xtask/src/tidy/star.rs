@@ -27,6 +27,7 @@ const ALSO: &[(&str, &[&str])] = &[
             "tiller-js",
             "tiller-llm",
             "tiller-protocol",
+            "tiller-sandbox",
             "tiller-session",
             "tiller-tools",
         ],

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tiller_agent::approvals::ApprovalMode;
 
 use super::file::read_one;
-use super::{PermissionSettings, Settings};
+use super::{PermissionSettings, SandboxSettings, Settings};
 
 /// The settings of both files.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,19 @@ impl Layers {
         let mode = |scope| self.value::<ApprovalMode>(scope, "approvals");
         settings.approvals = mode(Scope::User).max(mode(Scope::Project));
         settings.permissions = self.permissions();
+        settings.sandbox = self.sandbox();
+    }
+
+    /// The user's sandbox, as far as the project does not restrict it further.
+    fn sandbox(&self) -> SandboxSettings {
+        let user: SandboxSettings = self.value(Scope::User, "sandbox");
+        let project: SandboxSettings = self.value(Scope::Project, "sandbox");
+        let forbids_network = || self.project.get("sandbox")?.get("network")?.as_bool();
+        SandboxSettings {
+            mode: user.mode.max(project.mode),
+            network: user.network && forbids_network() != Some(false),
+            ..user
+        }
     }
 
     /// The rules of both files, without what the project would allow.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_agent::sandbox::SandboxSummary;
 use tiller_agent::todo::TodoList;
 
 /// The data of `get_state`.
@@ -40,6 +41,9 @@ pub struct StateData<'a> {
     /// Which tool calls need an approval. Absent if none do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals: Option<ApprovalMode>,
+    /// The sandbox of the tools. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSummary>,
     /// The todo list. At level `xcsh` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]

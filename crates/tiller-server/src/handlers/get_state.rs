@@ -49,6 +49,7 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
         pending_message_count: waiting,
         queued_message_count: waiting,
         approvals: Some(state.approvals.mode()).filter(|mode| *mode != ApprovalMode::Off),
+        sandbox: state.workspace.sandbox().map(|sandbox| sandbox.summary()),
         todo_phases,
         system_prompt,
         dump_tools: tools.as_deref().map(|tools| tools.iter().map(offered_tool).collect()),

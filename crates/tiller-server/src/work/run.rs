@@ -196,6 +196,7 @@ pub(crate) fn setup(state: &mut SessionState) -> RequestSetup {
         cwd: state.workspace.shared_cwd(),
         env: state.workspace.tool_env(&session_id, &model, level),
         process_limits: state.budget.limits().of_processes(),
+        confinement: state.workspace.confinement(),
         rules: state.project.rules(),
         session_id,
         model,

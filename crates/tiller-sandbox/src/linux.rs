@@ -1,0 +1,92 @@
+//! The sandbox on Linux: Landlock, seccomp, no new privileges, and fewer capabilities.
+
+mod readable;
+mod ruleset;
+mod filter;
+mod capabilities;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use seccompiler::BpfProgram;
+use tiller_agent::sandbox::SandboxMechanisms;
+
+use crate::policy::Policy;
+
+/// The version of Landlock from which on everything is enforced that is promised: since 3 files
+/// cannot be truncated, since 6 signals stay inside.
+const NEEDED_ABI: u32 = 6;
+
+/// Everything a thread or a process needs to enter the sandbox.
+#[derive(Debug)]
+pub(crate) struct Restrictions {
+    /// None if the kernel has no Landlock.
+    ruleset: Option<OwnedFd>,
+    filters: Vec<BpfProgram>,
+}
+
+impl Restrictions {
+    /// Opens the files and folders of a policy. `temp` is the private folder for temporary files.
+    pub(crate) fn new(policy: &Policy, temp: &Path) -> io::Result<Restrictions> {
+        let ruleset = ruleset::create(policy, temp)?;
+        let filters = filter::programs(policy.network).map_err(io::Error::other)?;
+        Ok(Restrictions { ruleset, filters })
+    }
+
+    /// What is missing on this kernel, as a sentence.
+    pub(crate) fn missing() -> Option<String> {
+        match ruleset::abi() {
+            0 => {
+                Some("the kernel has no Landlock, so it cannot restrict access to files".to_owned())
+            }
+            abi if abi < NEEDED_ABI => Some(format!(
+                "Landlock of this kernel has version {abi}; version {NEEDED_ABI} (Linux 6.12) is \
+                 needed to restrict files and signals"
+            )),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn mechanisms() -> SandboxMechanisms {
+        SandboxMechanisms { landlock: ruleset::abi(), seccomp: true, no_new_privileges: true }
+    }
+
+    /// Whether this kernel keeps signals inside.
+    pub(crate) fn restricts_signals() -> bool {
+        ruleset::abi() >= 6
+    }
+
+    /// Puts a process into the sandbox. Makes system calls and does nothing else.
+    pub(crate) fn enter_process(&self) -> io::Result<()> {
+        capabilities::drop_dangerous()?;
+        self.enter_thread()
+    }
+
+    /// Puts the calling thread, and all it will start, into the sandbox.
+    pub(crate) fn enter_thread(&self) -> io::Result<()> {
+        no_new_privileges()?;
+        if let Some(ruleset) = &self.ruleset {
+            restrict(ruleset)?;
+        }
+        for filter in &self.filters {
+            seccompiler::apply_filter(filter).map_err(|_| io::Error::last_os_error())?;
+        }
+        Ok(())
+    }
+}
+
+fn no_new_privileges() -> io::Result<()> {
+    // SAFETY: sets an attribute of the calling thread.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn restrict(ruleset: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and the kernel copies what it refers to.
+    #[allow(unsafe_code)]
+    let result =
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
