@@ -35,6 +35,10 @@ pub(crate) struct Targets {
     _server: Option<TcpListener>,
 }
 
+/// Facts about the process, among the attempts.
+pub(crate) const NO_NEW_PRIVILEGES: &str = "run without new privileges";
+pub(crate) const FILTERED: &str = "run under a filter of system calls";
+
 const SECRET: &str = "the canary has read it";
 
 impl Targets {
@@ -95,6 +99,18 @@ impl CanaryPlan {
             tried("write outside", fs::write(&self.write, "x")),
             tried("read a secret", fs::read(&self.read)),
         ];
+        if self.signal.is_some() {
+            let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let has = |line: &str| {
+                if status.lines().any(|it| it == line) {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::NotFound.into())
+                }
+            };
+            results.push(allowed(NO_NEW_PRIVILEGES, has("NoNewPrivs:\t1")));
+            results.push(allowed(FILTERED, has("Seccomp:\t2")));
+        }
         if let Some(address) = &self.connect {
             let connected = address.parse().map_err(io::Error::other).and_then(|address| {
                 TcpStream::connect_timeout(&address, Duration::from_secs(1)).map(drop)

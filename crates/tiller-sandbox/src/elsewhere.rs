@@ -3,8 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use tiller_agent::sandbox::SandboxMechanisms;
-
 use crate::policy::Policy;
 
 #[derive(Debug)]
@@ -19,8 +17,9 @@ impl Restrictions {
         Some("a sandbox needs Linux".to_owned())
     }
 
-    pub(crate) fn mechanisms() -> SandboxMechanisms {
-        SandboxMechanisms::default()
+    /// The version of Landlock that the kernel has; 0 without Landlock.
+    pub(crate) fn landlock() -> u32 {
+        0
     }
 
     pub(crate) fn restricts_signals() -> bool {

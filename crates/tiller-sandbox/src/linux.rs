@@ -9,10 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use seccompiler::BpfProgram;
-use tiller_agent::sandbox::SandboxMechanisms;
-
 use crate::policy::Policy;
+use seccompiler::BpfProgram;
 
 /// The version of Landlock from which on everything is enforced that is promised: since 3 files
 /// cannot be truncated, since 6 signals stay inside.
@@ -48,8 +46,9 @@ impl Restrictions {
         }
     }
 
-    pub(crate) fn mechanisms() -> SandboxMechanisms {
-        SandboxMechanisms { landlock: ruleset::abi(), seccomp: true, no_new_privileges: true }
+    /// The version of Landlock that the kernel has; 0 without Landlock.
+    pub(crate) fn landlock() -> u32 {
+        ruleset::abi()
     }
 
     /// Whether this kernel keeps signals inside.
@@ -59,6 +58,7 @@ impl Restrictions {
 
     /// Puts a process into the sandbox. Makes system calls and does nothing else.
     pub(crate) fn enter_process(&self) -> io::Result<()> {
+        close_inherited()?;
         capabilities::drop_dangerous()?;
         self.enter_thread()
     }
@@ -74,6 +74,16 @@ impl Restrictions {
         }
         Ok(())
     }
+}
+
+/// All descriptors but the standard streams are closed at the exec: one that tiller has inherited
+/// could lead outside.
+fn close_inherited() -> io::Result<()> {
+    // SAFETY: takes numbers.
+    #[allow(unsafe_code)]
+    let result =
+        unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn no_new_privileges() -> io::Result<()> {

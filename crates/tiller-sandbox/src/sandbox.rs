@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use tempfile::TempDir;
 use tiller_agent::sandbox::{
-    CanaryResult, Confinement, NetworkAccess, ReadAccess, SandboxMode, SandboxReport,
-    SandboxSummary, SignalAccess, WriteAccess,
+    CanaryResult, Confinement, NetworkAccess, ReadAccess, SandboxMechanisms, SandboxMode,
+    SandboxReport, SandboxSummary, SignalAccess, WriteAccess,
 };
 
 use crate::canary::{self, CanaryPlan, Targets};
@@ -154,7 +154,11 @@ impl Sandbox {
             mode: self.config.mode,
             enforced: problem.is_none(),
             problem: problem.clone(),
-            mechanisms: Restrictions::mechanisms(),
+            mechanisms: SandboxMechanisms {
+                landlock: Restrictions::landlock(),
+                seccomp: holds(&[canary::FILTERED]),
+                no_new_privileges: holds(&[canary::NO_NEW_PRIVILEGES]),
+            },
             writes: WriteAccess {
                 enforced: holds(&["write outside"]),
                 roots: policy.writable.clone(),

@@ -42,6 +42,7 @@ mod place;
 mod plain;
 mod proxies;
 mod rules;
+mod sandbox;
 mod secure;
 mod serve;
 mod session_links;
