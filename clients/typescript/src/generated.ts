@@ -396,6 +396,17 @@ export interface BranchSummary {
   timestamp: number;
 }
 
+/**
+ * An attempt to leave the sandbox, made by a program that was started like one of a tool, or by a
+ * thread that tools run on.
+ */
+export interface CanaryResult {
+  attempt: string;
+  blocked: boolean;
+  /** The error of the operating system, or what went wrong. */
+  detail?: string;
+}
+
 /** The data of the response to `get_capabilities`. */
 export interface Capabilities {
   /** Always `tiller`. */
@@ -473,6 +484,7 @@ export type ClientLine =
   | SetLimitsCommand
   | GetLimitsCommand
   | SetApprovalsCommand
+  | GetSandboxCommand
   | GetStateCommand
   | GetMessagesCommand
   | GetMessagesPageCommand
@@ -1791,6 +1803,32 @@ export interface GetRecordResponse {
   cut?: Cut;
 }
 
+/** What the sandbox of the tools prevents, and what it does not. */
+export interface GetSandboxCommand {
+  type: "get_sandbox";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+}
+
+/** The response to a `get_sandbox` that has succeeded. */
+export interface GetSandboxResponse {
+  type: "response";
+  command: "get_sandbox";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: SandboxReport;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
 /** The tokens, the cost and the size of the session. */
 export interface GetSessionStatsCommand {
   type: "get_session_stats";
@@ -1983,6 +2021,8 @@ export interface HelloData {
   maxFrameBytes?: number;
   /** If `tool_execution_update` carries deltas. */
   toolUpdates?: ToolUpdates;
+  /** The sandbox of the tools. Absent if there is none. */
+  sandbox?: SandboxSummary;
 }
 
 /** The response to a `hello` that has succeeded. */
@@ -2588,6 +2628,12 @@ export interface NavigateTreeResponse {
   cut?: Cut;
 }
 
+export interface NetworkAccess {
+  enforced: boolean;
+  /** Whether tools may use the network. */
+  allowed: boolean;
+}
+
 export interface NewSession {
   /** The path of the session that this one continues. */
   parentSession?: string;
@@ -2853,6 +2899,12 @@ export interface QueuedTarget {
   clientMessageId?: string;
 }
 
+/** Which files can be read: all but these. */
+export interface ReadAccess {
+  enforced: boolean;
+  hidden: string[];
+}
+
 /**
  * Why a conversation is compacted.
  * `manual`: Requested by the client.
@@ -2998,6 +3050,49 @@ export interface RuleSource {
   level: RuleLevel;
 }
 
+/** What the kernel offers, and is used. */
+export interface SandboxMechanisms {
+  /** The version of Landlock; 0 if the kernel has none. */
+  landlock: number;
+  seccomp: boolean;
+  noNewPrivileges: boolean;
+}
+
+/**
+ * What the tools of a session may change, from the least strict mode to the strictest.
+ * `off`: Whatever the user may change.
+ * `workspace-write`: Files in the working directory.
+ * `read-only`: No files of the user.
+ */
+export type SandboxMode = "off" | "workspace-write" | "read-only";
+
+/** The data of `get_sandbox`: what was requested, and what is true. */
+export interface SandboxReport {
+  mode: SandboxMode;
+  /**
+   * Whether everything that the mode promises was tried and is enforced. If not, tools are
+   * refused, unless `--sandbox-best-effort` allows less.
+   */
+  enforced: boolean;
+  /** Why not. */
+  problem?: string;
+  mechanisms: SandboxMechanisms;
+  writes: WriteAccess;
+  reads: ReadAccess;
+  network: NetworkAccess;
+  signals: SignalAccess;
+  /** What the sandbox does not prevent, in sentences. */
+  notCovered: string[];
+  /** What a program in the sandbox has tried. */
+  canary: CanaryResult[];
+}
+
+/** `sandbox` in `get_state` and `hello`. */
+export interface SandboxSummary {
+  mode: SandboxMode;
+  enforced: boolean;
+}
+
 /** The numbers of records. The response carries its own `seq`. */
 export interface SequenceInfo {
   epoch: string;
@@ -3050,6 +3145,7 @@ export type ServerLine =
   | SetLimitsResponse
   | GetLimitsResponse
   | SetApprovalsResponse
+  | GetSandboxResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3115,6 +3211,7 @@ export type ServerResponse =
   | SetLimitsResponse
   | GetLimitsResponse
   | SetApprovalsResponse
+  | GetSandboxResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3745,6 +3842,10 @@ export interface SettingsData {
   changeable: string[];
 }
 
+export interface SignalAccess {
+  enforced: boolean;
+}
+
 /** The data of `get_state`. */
 export interface StateData {
   /** `null` if there is no model; a placeholder at level `pi-delta`. */
@@ -3768,6 +3869,8 @@ export interface StateData {
   queuedMessageCount: number;
   /** Which tool calls need an approval. Absent if none do. */
   approvals?: ApprovalMode;
+  /** The sandbox of the tools. Absent if there is none. */
+  sandbox?: SandboxSummary;
 }
 
 /**
@@ -4294,3 +4397,10 @@ export interface UserMessage {
  * `followUp`: It is queued as by `follow_up`.
  */
 export type WhenBusy = "steer" | "followUp";
+
+/** Which files can be changed. */
+export interface WriteAccess {
+  enforced: boolean;
+  /** The folders in which files can be changed. */
+  roots: string[];
+}

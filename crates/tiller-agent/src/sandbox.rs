@@ -2,7 +2,6 @@
 //! runs, and what it reports. `tiller-sandbox` implements it.
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -49,8 +48,9 @@ pub trait Confinement: fmt::Debug + Send + Sync {
     fn prepare(&self) -> Result<(), String>;
 
     /// Puts the calling process into the sandbox for good. Called between fork and exec, after
-    /// [`prepare`](Confinement::prepare): it makes system calls and does nothing else.
-    fn enter(&self) -> io::Result<()>;
+    /// [`prepare`](Confinement::prepare): it makes system calls and does nothing else. An error is the
+    /// number of the operating system.
+    fn enter(&self) -> Result<(), i32>;
 
     /// Variables for the programs in the sandbox.
     fn variables(&self) -> Vec<(String, String)>;

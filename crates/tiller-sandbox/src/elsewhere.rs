@@ -6,9 +6,10 @@ use std::path::Path;
 use crate::policy::Policy;
 
 #[derive(Debug)]
-pub(crate) struct Restrictions;
+pub(crate) struct NoRestrictions;
+pub(crate) use NoRestrictions as Restrictions;
 
-impl Restrictions {
+impl NoRestrictions {
     pub(crate) fn new(_policy: &Policy, _temp: &Path) -> io::Result<Restrictions> {
         Ok(Restrictions)
     }

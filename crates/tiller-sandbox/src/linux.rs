@@ -19,8 +19,10 @@ const NEEDED_ABI: u32 = 6;
 /// Everything a thread or a process needs to enter the sandbox.
 #[derive(Debug)]
 pub(crate) struct Restrictions {
-    /// None if the kernel has no Landlock.
+    /// For processes. None if the kernel has no Landlock.
     ruleset: Option<OwnedFd>,
+    /// For threads of tiller: /proc/self is tiller's own there, with its environment and memory.
+    ruleset_without_proc: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
 }
 
@@ -28,8 +30,11 @@ impl Restrictions {
     /// Opens the files and folders of a policy. `temp` is the private folder for temporary files.
     pub(crate) fn new(policy: &Policy, temp: &Path) -> io::Result<Restrictions> {
         let ruleset = ruleset::create(policy, temp)?;
+        let mut without_proc = policy.clone();
+        without_proc.hidden.push("/proc".into());
+        let ruleset_without_proc = ruleset::create(&without_proc, temp)?;
         let filters = filter::programs(policy.network).map_err(io::Error::other)?;
-        Ok(Restrictions { ruleset, filters })
+        Ok(Restrictions { ruleset, ruleset_without_proc, filters })
     }
 
     /// What is missing on this kernel, as a sentence.
@@ -59,14 +64,18 @@ impl Restrictions {
     /// Puts a process into the sandbox. Makes system calls and does nothing else.
     pub(crate) fn enter_process(&self) -> io::Result<()> {
         close_inherited()?;
-        capabilities::drop_dangerous()?;
-        self.enter_thread()
+        self.enter(self.ruleset.as_ref())
     }
 
     /// Puts the calling thread, and all it will start, into the sandbox.
     pub(crate) fn enter_thread(&self) -> io::Result<()> {
+        self.enter(self.ruleset_without_proc.as_ref())
+    }
+
+    fn enter(&self, ruleset: Option<&OwnedFd>) -> io::Result<()> {
+        capabilities::drop_dangerous()?;
         no_new_privileges()?;
-        if let Some(ruleset) = &self.ruleset {
+        if let Some(ruleset) = ruleset {
             restrict(ruleset)?;
         }
         for filter in &self.filters {

@@ -257,8 +257,8 @@ impl Confinement for Inside {
         Ok(())
     }
 
-    fn enter(&self) -> io::Result<()> {
-        self.restrictions.enter_process()
+    fn enter(&self) -> Result<(), i32> {
+        self.restrictions.enter_process().map_err(|err| err.raw_os_error().unwrap_or(libc::EPERM))
     }
 
     fn variables(&self) -> Vec<(String, String)> {
@@ -280,11 +280,11 @@ impl Confinement for Sandbox {
         self.inside().map(drop)
     }
 
-    fn enter(&self) -> io::Result<()> {
+    fn enter(&self) -> Result<(), i32> {
         // Prepared before the fork: nothing is set up or allocated here.
         match self.state.get().map(|tried| &tried.inside) {
             Some(Ok(inside)) => inside.enter(),
-            _ => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Err(libc::EPERM),
         }
     }
 

@@ -551,7 +551,7 @@ fn confine(command: &mut Command, confinement: Option<Arc<dyn Confinement>>) {
     // SAFETY: between fork and exec this makes system calls and nothing else, as the trait demands.
     #[allow(unsafe_code)]
     unsafe {
-        command.pre_exec(move || confinement.enter());
+        command.pre_exec(move || confinement.enter().map_err(io::Error::from_raw_os_error));
     }
 }
 

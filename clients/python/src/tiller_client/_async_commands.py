@@ -39,6 +39,7 @@ from .types import (
     QueuedMessageData,
     RecordPiece,
     ReloadData,
+    SandboxReport,
     SessionsData,
     SettingData,
     SettingsData,
@@ -145,6 +146,10 @@ class AsyncCommands:
     async def set_approvals(self, mode: ApprovalMode) -> ApprovalsData:
         """Which tool calls need an approval, for this session. Returns the mode in force."""
         return await self._ask(ApprovalsData, {"type": "set_approvals", "mode": mode})
+
+    async def get_sandbox(self) -> SandboxReport:
+        """What the sandbox of the tools prevents, and what it does not."""
+        return await self._ask(SandboxReport, {"type": "get_sandbox"})
 
     async def set_limits(
         self,

@@ -42,6 +42,7 @@ from .types import (
     QueuedMessageData,
     RecordPiece,
     ReloadData,
+    SandboxReport,
     SessionsData,
     SettingData,
     SettingsData,
@@ -148,6 +149,10 @@ class Commands:
     def set_approvals(self, mode: ApprovalMode) -> ApprovalsData:
         """Which tool calls need an approval, for this session. Returns the mode in force."""
         return self._ask(ApprovalsData, {"type": "set_approvals", "mode": mode})
+
+    def get_sandbox(self) -> SandboxReport:
+        """What the sandbox of the tools prevents, and what it does not."""
+        return self._ask(SandboxReport, {"type": "get_sandbox"})
 
     def set_limits(
         self,

@@ -470,6 +470,20 @@ class BranchSummary(TypedDict):
     timestamp: int
 
 
+class _CanaryResultRequired(TypedDict):
+    attempt: str
+    blocked: bool
+
+
+class CanaryResult(_CanaryResultRequired, total=False):
+    """An attempt to leave the sandbox, made by a program that was started like one of a tool, or by a
+    thread that tools run on.
+    """
+
+    #: The error of the operating system, or what went wrong.
+    detail: str
+
+
 class _CapabilitiesRequired(TypedDict):
     #: Always `tiller`.
     server: str
@@ -561,6 +575,7 @@ ClientLine: TypeAlias = Union[
     "SetLimitsCommand",
     "GetLimitsCommand",
     "SetApprovalsCommand",
+    "GetSandboxCommand",
     "GetStateCommand",
     "GetMessagesCommand",
     "GetMessagesPageCommand",
@@ -2106,6 +2121,38 @@ class GetRecordResponse(_GetRecordResponseRequired, total=False):
     cut: Cut
 
 
+class _GetSandboxCommandRequired(TypedDict):
+    type: Literal["get_sandbox"]
+
+
+class GetSandboxCommand(_GetSandboxCommandRequired, total=False):
+    """What the sandbox of the tools prevents, and what it does not."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _GetSandboxResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["get_sandbox"]
+    success: Literal[True]
+    data: SandboxReport
+
+
+class GetSandboxResponse(_GetSandboxResponseRequired, total=False):
+    """The response to a `get_sandbox` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
 class _GetSessionStatsCommandRequired(TypedDict):
     type: Literal["get_session_stats"]
 
@@ -2336,6 +2383,8 @@ class HelloData(_HelloDataRequired, total=False):
     maxFrameBytes: int
     #: If `tool_execution_update` carries deltas.
     toolUpdates: ToolUpdates
+    #: The sandbox of the tools. Absent if there is none.
+    sandbox: SandboxSummary
 
 
 class _HelloResponseRequired(TypedDict):
@@ -3044,6 +3093,12 @@ class NavigateTreeResponse(_NavigateTreeResponseRequired, total=False):
     cut: Cut
 
 
+class NetworkAccess(TypedDict):
+    enforced: bool
+    #: Whether tools may use the network.
+    allowed: bool
+
+
 class NewSession(TypedDict, total=False):
     #: The path of the session that this one continues.
     parentSession: str
@@ -3347,6 +3402,13 @@ class QueuedTarget(TypedDict, total=False):
     #: If several queued messages have it, the first one is meant.
     clientMessageId: str
 
+
+class ReadAccess(TypedDict):
+    """Which files can be read: all but these."""
+
+    enforced: bool
+    hidden: list[str]
+
 #: Why a conversation is compacted.
 #: `manual`: Requested by the client.
 #: `threshold`: The window is nearly full.
@@ -3513,6 +3575,51 @@ class RuleSource(TypedDict):
     level: RuleLevel
 
 
+class SandboxMechanisms(TypedDict):
+    """What the kernel offers, and is used."""
+
+    #: The version of Landlock; 0 if the kernel has none.
+    landlock: int
+    seccomp: bool
+    noNewPrivileges: bool
+
+#: What the tools of a session may change, from the least strict mode to the strictest.
+#: `off`: Whatever the user may change.
+#: `workspace-write`: Files in the working directory.
+#: `read-only`: No files of the user.
+SandboxMode: TypeAlias = Literal["off", "workspace-write", "read-only"]
+
+
+class _SandboxReportRequired(TypedDict):
+    mode: SandboxMode
+    #: Whether everything that the mode promises was tried and is enforced. If not, tools are
+    #: refused, unless `--sandbox-best-effort` allows less.
+    enforced: bool
+    mechanisms: SandboxMechanisms
+    writes: WriteAccess
+    reads: ReadAccess
+    network: NetworkAccess
+    signals: SignalAccess
+    #: What the sandbox does not prevent, in sentences.
+    notCovered: list[str]
+    #: What a program in the sandbox has tried.
+    canary: list[CanaryResult]
+
+
+class SandboxReport(_SandboxReportRequired, total=False):
+    """The data of `get_sandbox`: what was requested, and what is true."""
+
+    #: Why not.
+    problem: str
+
+
+class SandboxSummary(TypedDict):
+    """`sandbox` in `get_state` and `hello`."""
+
+    mode: SandboxMode
+    enforced: bool
+
+
 class SequenceInfo(TypedDict):
     """The numbers of records. The response carries its own `seq`."""
 
@@ -3565,6 +3672,7 @@ ServerLine: TypeAlias = Union[
     "SetLimitsResponse",
     "GetLimitsResponse",
     "SetApprovalsResponse",
+    "GetSandboxResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -3631,6 +3739,7 @@ ServerResponse: TypeAlias = Union[
     "SetLimitsResponse",
     "GetLimitsResponse",
     "SetApprovalsResponse",
+    "GetSandboxResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -4371,6 +4480,10 @@ class SettingsData(TypedDict):
     changeable: list[str]
 
 
+class SignalAccess(TypedDict):
+    enforced: bool
+
+
 class _StateDataRequired(TypedDict):
     #: `null` if there is no model; a placeholder at level `pi-delta`.
     model: Model
@@ -4398,6 +4511,8 @@ class StateData(_StateDataRequired, total=False):
     sessionName: str
     #: Which tool calls need an approval. Absent if none do.
     approvals: ApprovalMode
+    #: The sandbox of the tools. Absent if there is none.
+    sandbox: SandboxSummary
 
 
 class _StatsDataRequired(TypedDict):
@@ -4987,3 +5102,11 @@ class UserMessage(TypedDict):
 #: `steer`: It is queued as by `steer`.
 #: `followUp`: It is queued as by `follow_up`.
 WhenBusy: TypeAlias = Literal["steer", "followUp"]
+
+
+class WriteAccess(TypedDict):
+    """Which files can be changed."""
+
+    enforced: bool
+    #: The folders in which files can be changed.
+    roots: list[str]

@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type CallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// These fail with EPERM, whatever their arguments.
 const REFUSED: &[i64] = &[
@@ -102,15 +102,15 @@ pub(super) fn programs(network: bool) -> Result<Vec<BpfProgram>, seccompiler::Er
     Ok(programs)
 }
 
-fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
+fn program(rules: CallRules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     let refuse = SeccompAction::Errno(errno.unsigned_abs());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
     Ok(filter.try_into()?)
 }
 
-fn refused(network: bool) -> Result<Rules, seccompiler::Error> {
-    let mut rules: Rules =
+fn refused(network: bool) -> Result<CallRules, seccompiler::Error> {
+    let mut rules: CallRules =
         REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     let mut refuse_if = |call: i64, conditions: Vec<Result<SeccompCondition, _>>| {
         let conditions = conditions.into_iter().collect::<Result<Vec<_>, _>>()?;

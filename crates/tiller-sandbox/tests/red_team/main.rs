@@ -12,6 +12,9 @@
 mod attempts;
 #[cfg(target_os = "linux")]
 mod suite;
+#[cfg(target_os = "linux")]
+#[path = "../../../tiller/tests/support/skip.rs"]
+mod skip;
 
 fn main() {
     #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! Prepares the victims, makes every attempt in a sandbox, and judges the results.
 
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
@@ -15,12 +16,13 @@ use tiller_sandbox::canary::{self, CanaryPlan};
 use tiller_sandbox::{Places, Sandbox, SandboxConfig};
 
 use crate::attempts::{self, Aim, Expected};
+use crate::skip;
 
 pub fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some("attempt") => attempt(&arguments[2]),
-        Some("canary") => canary::report(&arguments[2], std::io::stdout()).unwrap(),
+        Some("canary") => canary::report(&arguments[2], io::stdout()).unwrap(),
         _ => std::process::exit(i32::from(run() != ExitCode::SUCCESS)),
     }
 }
@@ -98,11 +100,10 @@ fn run() -> ExitCode {
     let victims = Victims::new();
     let sandbox = Arc::new(sandbox(&victims.aim.root, SandboxMode::WorkspaceWrite));
     let report = sandbox.report().clone();
-    if report.mechanisms.landlock < 6 {
-        eprintln!("skipped: the kernel has Landlock {}", report.mechanisms.landlock);
-        let is_required =
-            std::env::var_os("TILLER_SANDBOX_TESTS").is_some_and(|it| it == "required");
-        return if is_required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    let landlock = report.mechanisms.landlock;
+    if landlock < 6 {
+        skip::skip("SANDBOX", &format!("the kernel has version {landlock} of Landlock, not 6"));
+        return ExitCode::SUCCESS;
     }
     assert!(report.enforced, "{:?} {:?}", report.problem, report.canary);
     let (mut blocked, mut named, mut failures) = (0, 0, Vec::new());
@@ -181,7 +182,7 @@ fn confined(mut command: Command, confinement: Arc<dyn Confinement>) -> Command 
     // SAFETY: the trait demands that it makes system calls only.
     #[allow(unsafe_code)]
     unsafe {
-        command.pre_exec(move || confinement.enter());
+        command.pre_exec(move || confinement.enter().map_err(io::Error::from_raw_os_error));
     }
     command
 }

@@ -107,6 +107,38 @@ fn tools_change_files_in_the_workspace_and_nowhere_else() {
 }
 
 #[test]
+fn file_tools_cannot_read_the_environment_of_tiller() {
+    if !is_there() {
+        return;
+    }
+    let paths = [
+        "/proc/self/environ",
+        "/proc/thread-self/environ",
+        "/proc/self/task/../environ",
+        "/proc/self/cwd/link",
+        "/proc/self/mem",
+        "/proc/kcore",
+        "/dev/fd/0",
+        "link",
+    ];
+    let calls = paths.map(|path| format!("call read {{\"path\":\"{path}\"}}\n\n")).concat();
+    let search = "call grep {\"pattern\":\"sk-\",\"path\":\"/proc/self/environ\"}\n\n";
+    let place = project().with("talk.script", &format!("{calls}{search}say Done."));
+    std::os::unix::fs::symlink("/proc/self/environ", place.path().join("project/link")).unwrap();
+    let mut command = command(&place, &[WORKSPACE, &["-t", "read,grep"]].concat());
+    command.env("ANTHROPIC_API_KEY", "sk-secret");
+    let mut client = Client::start(command, place.clone());
+    client.say(&json!({"id": "1", "type": "prompt", "message": "Go"}));
+    let records = client.until_type("agent_settled");
+    let ends: Vec<&Value> =
+        records.iter().filter(|record| record["type"] == "tool_execution_end").collect();
+    assert_eq!(ends.len(), paths.len() + 1);
+    for end in ends {
+        assert!(!text(end).contains("sk-secret"), "{end}");
+    }
+}
+
+#[test]
 fn read_only_sandbox_lets_tools_change_nothing() {
     if !is_there() {
         return;
