@@ -76,6 +76,16 @@ export abstract class Commands {
     return this.request({ type: "abort_retry" });
   }
 
+  /** Which tool calls need an approval, for this session. Resolves to the mode in force. */
+  setApprovals(mode: Fields<"set_approvals">["mode"]) {
+    return this.request({ type: "set_approvals", mode });
+  }
+
+  /** What the sandbox of the tools prevents, and what it does not. */
+  getSandbox() {
+    return this.request({ type: "get_sandbox" });
+  }
+
   /** Replaces all limits. A limit that is not given does not apply. */
   setLimits(fields: Fields<"set_limits"> = {}) {
     return this.request({ type: "set_limits", ...fields });

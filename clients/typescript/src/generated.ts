@@ -162,6 +162,21 @@ export interface AgentStartEvent {
   cut?: Cut;
 }
 
+/**
+ * Which tool calls need an approval, from the least strict mode to the strictest.
+ * `off`: None.
+ * `edits`: All but reading, and but editing files in the working directory.
+ * `ask`: All but reading.
+ * `read-only`: None: reading runs, everything else is refused.
+ */
+export type ApprovalMode = "off" | "edits" | "ask" | "read-only";
+
+/** The data of the response to `set_approvals`. */
+export interface ApprovalsData {
+  /** The mode in force. */
+  mode: ApprovalMode;
+}
+
 /** An answer of the model, complete or cut short. */
 export interface AssistantMessage {
   content: Block[];
@@ -381,6 +396,17 @@ export interface BranchSummary {
   timestamp: number;
 }
 
+/**
+ * An attempt to leave the sandbox, made by a program that was started like one of a tool, or by a
+ * thread that tools run on.
+ */
+export interface CanaryResult {
+  attempt: string;
+  blocked: boolean;
+  /** The error of the operating system, or what went wrong. */
+  detail?: string;
+}
+
 /** The data of the response to `get_capabilities`. */
 export interface Capabilities {
   /** Always `tiller`. */
@@ -457,6 +483,8 @@ export type ClientLine =
   | RemoveQueuedCommand
   | SetLimitsCommand
   | GetLimitsCommand
+  | SetApprovalsCommand
+  | GetSandboxCommand
   | GetStateCommand
   | GetMessagesCommand
   | GetMessagesPageCommand
@@ -767,6 +795,14 @@ export interface DialogSelect {
   method: "select";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   options: string[];
 }
@@ -775,6 +811,14 @@ export interface DialogConfirm {
   method: "confirm";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   message: string;
 }
@@ -783,6 +827,14 @@ export interface DialogInput {
   method: "input";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   placeholder?: string;
 }
@@ -791,6 +843,14 @@ export interface DialogEditor {
   method: "editor";
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   prefill?: string;
 }
@@ -958,6 +1018,14 @@ export interface ExtensionUiRequestEventSelect {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   options: string[];
 }
@@ -979,6 +1047,14 @@ export interface ExtensionUiRequestEventConfirm {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   message: string;
 }
@@ -1000,6 +1076,14 @@ export interface ExtensionUiRequestEventInput {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   placeholder?: string;
 }
@@ -1021,6 +1105,14 @@ export interface ExtensionUiRequestEventEditor {
   cut?: Cut;
   /** Milliseconds until the dialog ends with its default answer. */
   timeout?: number;
+  toolCallId?: string;
+  toolName?: string;
+  /** The arguments that the tool will run with. */
+  args?: { [key: string]: unknown };
+  /** The command of a shell tool. */
+  command?: string;
+  /** What the call would change, as a unified diff. */
+  diff?: string;
   title: string;
   prefill?: string;
 }
@@ -1137,6 +1229,8 @@ export interface ExtensionUiResponse {
   value?: string;
   confirmed?: boolean;
   cancelled?: boolean;
+  /** Why an approval is denied, for the model. */
+  reason?: string;
 }
 
 /** The answer to a dialog of an extension. Gets no response. */
@@ -1146,6 +1240,8 @@ export interface ExtensionUiResponseCommand {
   value?: string;
   confirmed?: boolean;
   cancelled?: boolean;
+  /** Why an approval is denied, for the model. */
+  reason?: string;
 }
 
 /** Queues a message to be sent when the run would otherwise end. */
@@ -1744,6 +1840,32 @@ export interface GetRecordResponse {
   cut?: Cut;
 }
 
+/** What the sandbox of the tools prevents, and what it does not. */
+export interface GetSandboxCommand {
+  type: "get_sandbox";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+}
+
+/** The response to a `get_sandbox` that has succeeded. */
+export interface GetSandboxResponse {
+  type: "response";
+  command: "get_sandbox";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: SandboxReport;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
 /** The tokens, the cost and the size of the session. */
 export interface GetSessionStatsCommand {
   type: "get_session_stats";
@@ -1936,6 +2058,8 @@ export interface HelloData {
   maxFrameBytes?: number;
   /** If `tool_execution_update` carries deltas. */
   toolUpdates?: ToolUpdates;
+  /** The sandbox of the tools. Absent if there is none. */
+  sandbox?: SandboxSummary;
 }
 
 /** The response to a `hello` that has succeeded. */
@@ -2655,6 +2779,12 @@ export interface NavigateTreeResponse {
   cut?: Cut;
 }
 
+export interface NetworkAccess {
+  enforced: boolean;
+  /** Whether tools may use the network. */
+  allowed: boolean;
+}
+
 export interface NewSession {
   /** The path of the session that this one continues. */
   parentSession?: string;
@@ -2920,6 +3050,12 @@ export interface QueuedTarget {
   clientMessageId?: string;
 }
 
+/** Which files can be read: all but these. */
+export interface ReadAccess {
+  enforced: boolean;
+  hidden: string[];
+}
+
 /**
  * Why a conversation is compacted.
  * `manual`: Requested by the client.
@@ -3065,6 +3201,49 @@ export interface RuleSource {
   level: RuleLevel;
 }
 
+/** What the kernel offers, and is used. */
+export interface SandboxMechanisms {
+  /** The version of Landlock; 0 if the kernel has none. */
+  landlock: number;
+  seccomp: boolean;
+  noNewPrivileges: boolean;
+}
+
+/**
+ * What the tools of a session may change, from the least strict mode to the strictest.
+ * `off`: Whatever the user may change.
+ * `workspace-write`: Files in the working directory.
+ * `read-only`: No files of the user.
+ */
+export type SandboxMode = "off" | "workspace-write" | "read-only";
+
+/** The data of `get_sandbox`: what was requested, and what is true. */
+export interface SandboxReport {
+  mode: SandboxMode;
+  /**
+   * Whether everything that the mode promises was tried and is enforced. If not, tools are
+   * refused, unless `--sandbox-best-effort` allows less.
+   */
+  enforced: boolean;
+  /** Why not. */
+  problem?: string;
+  mechanisms: SandboxMechanisms;
+  writes: WriteAccess;
+  reads: ReadAccess;
+  network: NetworkAccess;
+  signals: SignalAccess;
+  /** What the sandbox does not prevent, in sentences. */
+  notCovered: string[];
+  /** What a program in the sandbox has tried. */
+  canary: CanaryResult[];
+}
+
+/** `sandbox` in `get_state` and `hello`. */
+export interface SandboxSummary {
+  mode: SandboxMode;
+  enforced: boolean;
+}
+
 /** The numbers of records. The response carries its own `seq`. */
 export interface SequenceInfo {
   epoch: string;
@@ -3117,6 +3296,8 @@ export type ServerLine =
   | RemoveQueuedResponse
   | SetLimitsResponse
   | GetLimitsResponse
+  | SetApprovalsResponse
+  | GetSandboxResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3183,6 +3364,8 @@ export type ServerResponse =
   | RemoveQueuedResponse
   | SetLimitsResponse
   | GetLimitsResponse
+  | SetApprovalsResponse
+  | GetSandboxResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetMessagesPageResponse
@@ -3353,6 +3536,37 @@ export interface SetActiveToolsResponse {
   id?: unknown;
   success: true;
   data: ActiveToolsData;
+  /**
+   * The number of the record: 1 for the first, then one more each time. With `sequence` of
+   * `hello` only.
+   */
+  seq?: number;
+  /** Names the process that counts. With `sequence` of `hello` only. */
+  epoch?: string;
+  /** The record is shorter than it was, because of `maxFrameBytes`. */
+  cut?: Cut;
+}
+
+export interface SetApprovals {
+  mode: ApprovalMode;
+}
+
+/** Which tool calls need an approval, for this session only. */
+export interface SetApprovalsCommand {
+  type: "set_approvals";
+  /** Any JSON value. The response has the same. */
+  id?: unknown;
+  mode: ApprovalMode;
+}
+
+/** The response to a `set_approvals` that has succeeded. */
+export interface SetApprovalsResponse {
+  type: "response";
+  command: "set_approvals";
+  /** As in the command; absent if it had none. */
+  id?: unknown;
+  success: true;
+  data: ApprovalsData;
   /**
    * The number of the record: 1 for the first, then one more each time. With `sequence` of
    * `hello` only.
@@ -3821,6 +4035,10 @@ export interface SettingsData {
   changeable: string[];
 }
 
+export interface SignalAccess {
+  enforced: boolean;
+}
+
 /** The data of `get_state`. */
 export interface StateData {
   /** `null` if there is no model; a placeholder at level `pi-delta`. */
@@ -3842,6 +4060,10 @@ export interface StateData {
   pendingMessageCount: number;
   /** The same number under the name that xcsh uses. */
   queuedMessageCount: number;
+  /** Which tool calls need an approval. Absent if none do. */
+  approvals?: ApprovalMode;
+  /** The sandbox of the tools. Absent if there is none. */
+  sandbox?: SandboxSummary;
 }
 
 /**
@@ -4371,3 +4593,10 @@ export interface UserMessage {
  * `followUp`: It is queued as by `follow_up`.
  */
 export type WhenBusy = "steer" | "followUp";
+
+/** Which files can be changed. */
+export interface WriteAccess {
+  enforced: boolean;
+  /** The folders in which files can be changed. */
+  roots: string[];
+}

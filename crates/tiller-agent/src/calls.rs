@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments;
-use crate::driver::{CallDecision, CallOutcome, Driver, NotStored, RequestSetup};
+use crate::driver::{Approval, CallDecision, CallOutcome, Driver, NotStored, RequestSetup};
 use crate::event::Event;
 use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
 use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
@@ -62,8 +62,7 @@ impl<H: Driver> Calls<'_, H> {
         let stop = self.cancel.child_token();
         let mut prepared = Vec::new();
         for (index, call) in calls.iter().enumerate() {
-            self.host.emit(Event::ToolStart { call: call.clone() }).await;
-            match self.prepare(index, call, &stop).await {
+            match self.start(index, call, &stop).await {
                 Ok(ready) => prepared.push(ready),
                 Err(outcome) => outcomes[index] = Some(self.end(call, outcome, None).await),
             }
@@ -79,12 +78,12 @@ impl<H: Driver> Calls<'_, H> {
         let stop = self.cancel.child_token();
         let mut skipping = false;
         for call in calls {
-            self.host.emit(Event::ToolStart { call: call.clone() }).await;
             let mut outcomes = vec![None];
             if skipping {
+                self.host.emit(Event::ToolStart { call: call.clone() }).await;
                 outcomes[0] = Some(self.end(&call, refused(skipped()), None).await);
             } else {
-                match self.prepare(0, &call, &stop).await {
+                match self.start(0, &call, &stop).await {
                     Ok(ready) => self.run_together(vec![ready], &stop, &mut outcomes).await,
                     Err(outcome) => outcomes[0] = Some(self.end(&call, outcome, None).await),
                 }
@@ -119,6 +118,23 @@ impl<H: Driver> Calls<'_, H> {
         self.answer(calls, outcomes).await
     }
 
+    /// Emits the start of a call and prepares it. Where calls need approvals, a call starts when
+    /// it is decided: a client that shows a call as running can rely on that.
+    async fn start(
+        &self,
+        index: usize,
+        call: &Arc<ToolCall>,
+        stop: &CancellationToken,
+    ) -> Result<PreparedCall, CallOutcome> {
+        if self.host.has_approvals() {
+            let prepared = self.prepare(index, call, stop).await;
+            self.host.emit(Event::ToolStart { call: call.clone() }).await;
+            return prepared;
+        }
+        self.host.emit(Event::ToolStart { call: call.clone() }).await;
+        self.prepare(index, call, stop).await
+    }
+
     async fn prepare(
         &self,
         index: usize,
@@ -141,6 +157,11 @@ impl<H: Driver> Calls<'_, H> {
                 return Err(outcome);
             }
         };
+        if self.host.has_approvals()
+            && let Approval::Denied(why) = self.host.approve(call, tool, &arguments).await
+        {
+            return Err(refused(Failure::new(why)));
+        }
         if self.cancel.is_cancelled() {
             return Err(refused(Failure::aborted()));
         }
@@ -152,6 +173,7 @@ impl<H: Driver> Calls<'_, H> {
         );
         cx.call_id = call.id.as_str().into();
         cx.process_limits = self.setup.process_limits;
+        cx.confinement.clone_from(&self.setup.confinement);
         let work = tool.run(arguments.clone(), cx);
         Ok(PreparedCall { index, call: call.clone(), arguments, work, shown })
     }

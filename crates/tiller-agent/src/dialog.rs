@@ -1,7 +1,9 @@
-//! Dialogs and notices that an extension shows to the user.
+//! Dialogs and notices for the user: those of extensions, and approvals of tool calls.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::message::Arguments;
 
 /// What an extension shows: the fields of an `extension_ui_request`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +24,25 @@ pub struct Dialog {
     /// Milliseconds until the dialog ends with its default answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// In a `select` about a tool call: what the user is asked to approve.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<ApprovalRequest>>,
+}
+
+/// A tool call that the user is asked to approve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequest {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    /// The arguments that the tool will run with.
+    pub args: Arguments,
+    /// The command of a shell tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What the call would change, as a unified diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,8 +10,9 @@ use crate::limits::{LimitName, NextStep, ProcessLimits, ReachedLimit};
 use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError, Request};
+use crate::sandbox::Confinement;
 use crate::stream_rules::{RuleMatch, RuleSet};
-use crate::tool::{ToolOutput, ToolSet};
+use crate::tool::{Tool, ToolOutput, ToolSet};
 
 pub trait Driver: Send + Sync + 'static {
     /// Emits an event. Events are in order, and the loop waits until each is accepted.
@@ -79,6 +80,22 @@ pub trait Driver: Send + Sync + 'static {
         arguments: &Arguments,
     ) -> impl Future<Output = CallDecision> + Send;
 
+    /// Whether calls may need an approval. Then a call starts with its decision, not before.
+    fn has_approvals(&self) -> bool {
+        false
+    }
+
+    /// Decides whether a call may run with these arguments, which hooks have seen before. May wait
+    /// for the user.
+    fn approve(
+        &self,
+        _call: &Arc<ToolCall>,
+        _tool: &Tool,
+        _arguments: &Arguments,
+    ) -> impl Future<Output = Approval> + Send {
+        async { Approval::Granted }
+    }
+
     /// Lets hooks change the result of a call; `arguments` are those it ran with.
     fn after_call(
         &self,
@@ -110,6 +127,8 @@ pub struct RequestSetup {
     pub env: Arc<[(String, String)]>,
     /// Limits of these processes.
     pub process_limits: ProcessLimits,
+    /// Where the work of tools runs, if there is a sandbox.
+    pub confinement: Option<Arc<dyn Confinement>>,
     /// The stream rules that the answer is matched against.
     pub rules: Option<Arc<RuleSet>>,
 }
@@ -165,6 +184,14 @@ pub enum CallDecision {
         /// End the run without another request, if every result of the turn says so.
         ends_run: bool,
     },
+}
+
+/// Whether a call may run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Approval {
+    Granted,
+    /// The text becomes the result.
+    Denied(String),
 }
 
 /// The result of a call, as sent to the client and the model.

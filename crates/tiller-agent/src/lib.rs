@@ -20,6 +20,8 @@ pub mod front_matter;
 pub mod truncate;
 pub mod message_builder;
 pub mod tool;
+pub mod approvals;
+pub mod sandbox;
 pub mod program;
 pub mod mcp;
 pub mod todo;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::ProcessLimits;
 use crate::message::{Arguments, Block, Usage};
 use crate::provider::ToolSpec;
+use crate::sandbox::Confinement;
 
 #[derive(Clone)]
 pub struct Tool {
@@ -31,7 +32,23 @@ pub struct Tool {
     prepare: Option<Arc<PrepareArguments>>,
     /// A turn that calls it runs its calls one after another.
     pub sequential: bool,
+    /// What its calls can do outside of the session, for approvals.
+    pub effect: ToolEffect,
     run: Arc<RunTool>,
+}
+
+/// What the calls of a tool can do outside of the session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// They change nothing.
+    Reads,
+    /// They change the file that `path` names.
+    Edits,
+    /// They run the shell command `command`.
+    RunsCommands,
+    /// Only the tool's author knows.
+    #[default]
+    Other,
 }
 
 type PrepareArguments = dyn Fn(Arguments) -> PreparedArguments + Send + Sync;
@@ -57,6 +74,7 @@ impl Tool {
             repair: None,
             prepare: None,
             sequential: false,
+            effect: ToolEffect::default(),
             run,
         }
     }
@@ -68,6 +86,11 @@ impl Tool {
 
     pub fn rule(mut self, rule: impl Into<String>) -> Tool {
         self.guidelines.push(rule.into());
+        self
+    }
+
+    pub fn effect(mut self, effect: ToolEffect) -> Tool {
+        self.effect = effect;
         self
     }
 
@@ -181,6 +204,8 @@ pub struct ToolContext {
     pub env: Arc<[(String, String)]>,
     /// Limits of these processes.
     pub process_limits: ProcessLimits,
+    /// Where the work of the tool runs, if there is a sandbox.
+    pub confinement: Option<Arc<dyn Confinement>>,
     pub(crate) progress: watch::Sender<Option<ToolOutput>>,
 }
 
@@ -193,8 +218,16 @@ impl ToolContext {
     ) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
         let (progress, shown) = watch::channel(None);
         let call_id = Arc::from("");
-        let process_limits = ProcessLimits::default();
-        let cx = ToolContext { call_id, cwd, cancel, sees_images, env, process_limits, progress };
+        let cx = ToolContext {
+            call_id,
+            cwd,
+            cancel,
+            sees_images,
+            env,
+            process_limits: ProcessLimits::default(),
+            confinement: None,
+            progress,
+        };
         (cx, shown)
     }
 

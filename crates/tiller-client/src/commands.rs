@@ -11,13 +11,14 @@ use tiller_protocol::data::{
     ThinkingLevelsData, TodosData, TreeData,
 };
 use tiller_protocol::{
-    ActiveToolsData, AutoSetting, Bash, Capabilities, Command, Compact, CompactionResult,
-    DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml, GetEntries, GetEvents, GetRecord,
-    InterruptMode, Limits, LimitsData, ListRange, ListSessions, McpServerEntry, McpServersData,
-    Model, NewSession, PageFields, QueueData, QueueMode, QueuedMessageData, QueuedTarget,
-    RecordPiece, SetActiveTools, SetInterruptMode, SetLabel, SetMcpServers, SetModel, SetQueueMode,
-    SetSessionName, SetSetting, SetThinkingLevel, SetTodos, SettingData, SettingsData,
-    SwitchSession, ThinkingLevel, ToolsData, UpdateQueued,
+    ActiveToolsData, ApprovalMode, ApprovalsData, AutoSetting, Bash, Capabilities, Command,
+    Compact, CompactionResult, DiagnosticsData, DraftPhase, EntryId, EventsData, ExportHtml,
+    GetEntries, GetEvents, GetRecord, InterruptMode, Limits, LimitsData, ListRange, ListSessions,
+    McpServerEntry, McpServersData, Model, NewSession, PageFields, QueueData, QueueMode,
+    QueuedMessageData, QueuedTarget, RecordPiece, SandboxReport, SetActiveTools, SetApprovals,
+    SetInterruptMode, SetLabel, SetMcpServers, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    SetThinkingLevel, SetTodos, SettingData, SettingsData, SwitchSession, ThinkingLevel, ToolsData,
+    UpdateQueued,
 };
 
 use crate::{Client, ClientError};
@@ -66,6 +67,11 @@ commands! {
     set_limits(limits: Limits) -> LimitsData = Command::SetLimits(limits);
     /// The limits in force.
     get_limits() -> LimitsData = Command::GetLimits;
+    /// Which tool calls need an approval, for this session only. Returns the mode in force.
+    set_approvals(mode: ApprovalMode) -> ApprovalsData =
+        Command::SetApprovals(SetApprovals { mode });
+    /// What the sandbox of the tools prevents, and what it does not.
+    get_sandbox() -> SandboxReport = Command::GetSandbox;
     /// Replaces the older part of the conversation with a summary, which focuses on this.
     compact(focus: Option<String>) -> CompactionResult<'static> =
         Command::Compact(Compact { focus });

@@ -106,9 +106,12 @@ impl Credentials {
         self.command_line = Some((provider.to_owned(), key.to_owned()));
     }
 
-    /// The environment variables that keys in models.json are filled from.
+    /// The environment variables that keys in models.json and auth.json are filled from.
     pub fn key_variables(&self) -> BTreeSet<String> {
-        self.models_file.values().flat_map(ConfigValue::variables).collect()
+        let of_models = self.models_file.values().flat_map(ConfigValue::variables);
+        let mut names: BTreeSet<String> = of_models.collect();
+        names.extend(self.auth_file().key_variables());
+        names
     }
 
     pub(crate) fn add_models_file_key(&mut self, provider: &str, key: ConfigValue) {

@@ -27,9 +27,10 @@ pub use rules::RuleFiles;
 pub use skills::Skill;
 pub use source::{ResourceOrigin, SourceInfo};
 pub use templates::Template;
+use tiller_agent::approvals::{ApprovalMode, RuleBases, Rules};
 use trust::TrustInputs;
 
-use crate::settings::{Layers, PathBases, Scope, Settings, read_file, resolve};
+use crate::settings::{Layers, PathBases, PermissionSettings, Scope, Settings, read_file, resolve};
 
 /// The folders, the flags of the command line, and the resulting settings and trust.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub struct Project {
     extension_decision: Option<bool>,
     /// Further paths that extensions have named.
     discovered: Arc<ExtensionPaths>,
+    /// The rules of `permissions`.
+    rules: Arc<Rules>,
     /// Problems in settings and trust.
     problems: Vec<String>,
 }
@@ -97,6 +100,8 @@ pub struct ResourceFlags {
     pub own_models: bool,
     /// xcsh's RPC mode uses the defaults for todos, whatever the user has set.
     pub default_todos: bool,
+    /// Which tool calls need an approval, in place of the user's setting.
+    pub approvals: Option<ApprovalMode>,
     /// Prints problems in files that are read later, for the user who started tiller.
     pub print: Option<fn(&str)>,
 }
@@ -131,6 +136,7 @@ impl Project {
         };
         let layers = Layers { user, project };
         let discovered = Arc::default();
+        let rules = Arc::new(permission_rules(&dirs, &layers, &mut problems));
         Project {
             dirs,
             flags,
@@ -139,6 +145,7 @@ impl Project {
             started_in,
             extension_decision,
             discovered,
+            rules,
             problems,
         }
     }
@@ -201,10 +208,18 @@ impl Project {
         settings.session_dir = settings.session_dir.map(absolute);
         // A project must not send the user's conversations to a database of its own.
         settings.store = self.layers.value(Scope::User, "store");
+        if let Some(mode) = self.flags.approvals {
+            settings.approvals = mode.max(self.layers.value(Scope::Project, "approvals"));
+        }
         if self.flags.default_todos {
             settings.todo = Default::default();
         }
         settings
+    }
+
+    /// The rules of `permissions`.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
     }
 
     /// The project's folder.
@@ -342,6 +357,25 @@ impl Project {
         roots.extend(named.map(|path| ResourceOrigin::named(Scope::Process, path)));
         roots
     }
+}
+
+/// The rules of both files. What a project would allow is reported.
+fn permission_rules(dirs: &Dirs, layers: &Layers, problems: &mut Vec<String>) -> Rules {
+    let of_project: PermissionSettings = layers.value(Scope::Project, "permissions");
+    if !of_project.allow.is_empty() {
+        let path = dirs.project_dir().join("settings.json");
+        problems.push(format!(
+            "permissions.allow in {} is ignored: a project cannot allow tool calls",
+            path.display()
+        ));
+    }
+    let PermissionSettings { allow, ask, deny, .. } = layers.permissions();
+    if allow.is_empty() && ask.is_empty() && deny.is_empty() {
+        return Rules::default();
+    }
+    let cwd = std::fs::canonicalize(&dirs.cwd).unwrap_or_else(|_| dirs.cwd.clone());
+    let bases = RuleBases { cwd: &cwd, home: dirs.home.as_deref() };
+    Rules::read(&allow, &ask, &deny, bases, problems)
 }
 
 /// The trust flag for this folder: an approval counts for the folder that tiller was started in, a

@@ -21,11 +21,13 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::compaction::ContextLimits;
 use tiller_agent::durability::Durability;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::retry::RetryPolicy;
+use tiller_agent::sandbox::SandboxMode;
 use tiller_agent::stream_rules::RuleInterruptMode;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
@@ -72,6 +74,13 @@ pub struct Settings {
     pub shell_command_prefix: Option<String>,
     /// Restrictions of tools.
     pub tools: ToolsSettings,
+    /// Which tool calls need an approval: `off`, `edits`, `ask` or `read-only`; see
+    /// docs/approvals.md. The stricter of both files counts; `--approvals` replaces the user's.
+    pub approvals: ApprovalMode,
+    /// Tool calls that are always allowed, asked about or refused.
+    pub permissions: PermissionSettings,
+    /// What the kernel allows the tools to do; see docs/sandbox.md.
+    pub sandbox: SandboxSettings,
     /// Handling of images.
     pub images: Images,
     /// How a run is retried after a temporary failure.
@@ -127,9 +136,9 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct ToolsSettings {
-    /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on) that
-    /// commands may see; `*` stands for any letters. By default commands get all variables except
-    /// these.
+    /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on, and
+    /// those that `auth.json` and `models.json` refer to) that commands may see; `*` stands for any
+    /// letters. By default commands get all variables except these.
     pub pass_env: Vec<String>,
 }
 
@@ -138,6 +147,37 @@ impl ToolsSettings {
     pub fn passes(&self, name: &str) -> bool {
         self.pass_env.iter().any(|pattern| matches(pattern, name))
     }
+}
+
+/// Tool calls that are always allowed, asked about or refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+pub struct PermissionSettings {
+    /// Rules for calls that run without asking, such as `bash(npm test *)`. Only read from the
+    /// user's own file.
+    pub allow: Vec<String>,
+    /// Rules for calls that the user is always asked about. The rules of both files count.
+    pub ask: Vec<String>,
+    /// Rules for calls that are refused. They win over all others; the rules of both files count.
+    pub deny: Vec<String>,
+    /// Seconds until a question without an answer counts as denied; 0 waits forever. Only read
+    /// from the user's own file.
+    pub timeout_seconds: u64,
+}
+
+/// What the kernel allows the tools to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+pub struct SandboxSettings {
+    /// `off`, `read-only` or `workspace-write`. The stricter of both files counts; `--sandbox`
+    /// replaces the user's.
+    pub mode: SandboxMode,
+    /// Whether tools may use the network. A project can only forbid it.
+    pub network: bool,
+    /// Further folders in which tools may change files. Only read from the user's own file.
+    pub write_roots: Vec<PathBuf>,
+    /// Whether tools run although something cannot be enforced. Only read from the user's own file.
+    pub best_effort: bool,
 }
 
 /// How a run is retried after a temporary failure.
@@ -384,6 +424,9 @@ impl Default for Settings {
             shell_path: None,
             shell_command_prefix: None,
             tools: ToolsSettings::default(),
+            approvals: ApprovalMode::Off,
+            permissions: PermissionSettings::default(),
+            sandbox: SandboxSettings::default(),
             images: Images::default(),
             retry: RetrySettings::default(),
             compaction: CompactionSettings::default(),

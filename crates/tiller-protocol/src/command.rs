@@ -7,6 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::modes::{InterruptMode, QueueMode};
@@ -98,6 +99,10 @@ commands! {
         "set_limits" => SetLimits(Limits),
         /// The limits in force.
         "get_limits" => GetLimits,
+        /// Which tool calls need an approval, for this session only.
+        "set_approvals" => SetApprovals(SetApprovals) { pub mode: ApprovalMode },
+        /// What the sandbox of the tools prevents, and what it does not.
+        "get_sandbox" => GetSandbox,
         /// The model, the modes, the session and what is in progress.
         "get_state" => GetState,
         /// The conversation as the model sees it.

@@ -14,6 +14,7 @@ mod work;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tiller_agent::model::Model;
+use tiller_agent::sandbox::SandboxReport;
 
 pub use conversation::{
     EntriesData, ForkMessage, ForkMessagesData, LastTextData, MessagesData, MessagesPageData,
@@ -35,8 +36,8 @@ pub use work::{BashData, ClearedQueuesData, HostToolsData, TodosData};
 
 use crate::compaction::CompactionResult;
 use crate::inspection::{
-    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, SettingData,
-    SettingsData, ToolsData,
+    ActiveToolsData, ApprovalsData, Capabilities, DiagnosticsData, HelloData, LimitsData,
+    SettingData, SettingsData, ToolsData,
 };
 use crate::mcp::McpServersData;
 use crate::queue::{QueueData, QueuedMessageData};
@@ -73,6 +74,8 @@ pub const RESPONSES: &[(&str, ResponseData)] = &[
     ("remove_queued", ResponseData::Always(of::<QueuedMessageData>)),
     ("set_limits", ResponseData::Always(of::<LimitsData>)),
     ("get_limits", ResponseData::Always(of::<LimitsData>)),
+    ("set_approvals", ResponseData::Always(of::<ApprovalsData>)),
+    ("get_sandbox", ResponseData::Always(of::<SandboxReport>)),
     ("get_state", ResponseData::Always(of::<StateData<'_>>)),
     ("get_messages", ResponseData::Always(of::<MessagesData<'_>>)),
     ("get_messages_page", ResponseData::Always(of::<MessagesPageData<'_>>)),

@@ -152,6 +152,8 @@ pub struct ExtensionUiResponse {
 pub enum UiAnswer {
     /// To `select`, `input` and `editor`.
     Value(String),
+    /// To a `select` about a tool call, with a text for the model.
+    Reasoned { value: String, reason: String },
     /// To `confirm`.
     Confirmed(bool),
     /// The user closed the dialog.
@@ -169,14 +171,18 @@ struct UiFields {
     confirmed: Option<bool>,
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "is_default")]
     cancelled: Option<bool>,
+    /// Why an approval is denied, for the model.
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "is_default")]
+    reason: Option<String>,
 }
 
 impl From<UiFields> for ExtensionUiResponse {
-    fn from(UiFields { id, value, confirmed, .. }: UiFields) -> ExtensionUiResponse {
-        let answer = match (value, confirmed) {
-            (Some(value), _) => UiAnswer::Value(value),
-            (None, Some(confirmed)) => UiAnswer::Confirmed(confirmed),
-            (None, None) => UiAnswer::Cancelled,
+    fn from(UiFields { id, value, confirmed, reason, .. }: UiFields) -> ExtensionUiResponse {
+        let answer = match (value, reason, confirmed) {
+            (Some(value), Some(reason), _) => UiAnswer::Reasoned { value, reason },
+            (Some(value), None, _) => UiAnswer::Value(value),
+            (None, _, Some(confirmed)) => UiAnswer::Confirmed(confirmed),
+            (None, _, None) => UiAnswer::Cancelled,
         };
         ExtensionUiResponse { id, answer }
     }
@@ -187,6 +193,9 @@ impl From<ExtensionUiResponse> for UiFields {
         let fields = UiFields { id, ..UiFields::default() };
         match answer {
             UiAnswer::Value(value) => UiFields { value: Some(value), ..fields },
+            UiAnswer::Reasoned { value, reason } => {
+                UiFields { value: Some(value), reason: Some(reason), ..fields }
+            }
             UiAnswer::Confirmed(yes) => UiFields { confirmed: Some(yes), ..fields },
             UiAnswer::Cancelled => UiFields { cancelled: Some(true), ..fields },
         }

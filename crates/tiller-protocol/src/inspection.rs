@@ -5,9 +5,18 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
+use tiller_agent::sandbox::SandboxSummary;
 
 use crate::{Level, Stream, ToolUpdates};
+
+/// The data of the response to `set_approvals`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalsData {
+    /// The mode in force.
+    pub mode: ApprovalMode,
+}
 
 /// The data of the responses to `set_limits` and `get_limits`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +118,9 @@ pub struct HelloData<'a> {
     /// If `tool_execution_update` carries deltas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_updates: Option<ToolUpdates>,
+    /// The sandbox of the tools. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSummary>,
 }
 
 /// The data of the response to `get_capabilities`.

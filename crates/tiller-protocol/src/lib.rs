@@ -55,7 +55,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{
     AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
     GetRecord, Hello, ListRange, MIN_FRAME_BYTES, NewSession, PageFields, SetActiveTools,
-    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    SetApprovals, SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
     SetThinkingLevel, SetTodos, SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
@@ -64,8 +64,8 @@ pub use fields::{
 };
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use inspection::{
-    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
-    SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
+    ActiveToolsData, ApprovalsData, Capabilities, DiagnosticsData, HelloData, LimitsData,
+    LineLimits, SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
 };
 pub use json::Json;
 pub use mcp::{McpServerInfo, McpServersData, McpToolInfo, McpTransportKind, SetMcpServers};
@@ -88,7 +88,8 @@ pub use writer::{Detail, RecordWriter};
 
 // Types of the agent in the fields of commands and records, for clients that depend on this crate
 // alone.
-pub use tiller_agent::dialog::{Dialog, DialogKind, Notice, UiRequest};
+pub use tiller_agent::approvals::ApprovalMode;
+pub use tiller_agent::dialog::{ApprovalRequest, Dialog, DialogKind, Notice, UiRequest};
 pub use tiller_agent::limits::{LimitName, Limits};
 pub use tiller_agent::mcp::{
     Exposure, McpServerEntry, McpServerState, McpServerSummary, McpSource, ToolExposures,
@@ -97,6 +98,10 @@ pub use tiller_agent::message::{Arguments, Block};
 pub use tiller_agent::model::{Model, ThinkingLevel};
 pub use tiller_agent::modes::{InterruptMode, QueueMode};
 pub use tiller_agent::prompt_result::{PromptReason, PromptStatus};
+pub use tiller_agent::sandbox::{
+    CanaryResult, NetworkAccess, ReadAccess, SandboxMechanisms, SandboxMode, SandboxReport,
+    SandboxSummary, SignalAccess, WriteAccess,
+};
 pub use tiller_agent::todo::{DraftItem, DraftPhase, TodoStatus};
 pub use tiller_agent::tool::ToolOutput;
 

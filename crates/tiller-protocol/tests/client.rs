@@ -38,6 +38,8 @@ fn dialog_answer_has_only_the_id_of_its_request() {
     };
     let head = r#"{"type":"extension_ui_response","id":"d1","#;
     assert_eq!(line(UiAnswer::Value("Allow".to_owned())), format!(r#"{head}"value":"Allow"}}"#));
+    let reasoned = UiAnswer::Reasoned { value: "Deny".to_owned(), reason: "Use jj".to_owned() };
+    assert_eq!(line(reasoned), format!(r#"{head}"value":"Deny","reason":"Use jj"}}"#));
     assert_eq!(line(UiAnswer::Confirmed(false)), format!(r#"{head}"confirmed":false}}"#));
     assert_eq!(line(UiAnswer::Cancelled), format!(r#"{head}"cancelled":true}}"#));
 }

@@ -45,6 +45,8 @@ pub struct ServerConfig {
     pub mcp: McpOptions,
     /// What a prompt and the processes of tools may use, until the client sets other limits.
     pub limits: Limits,
+    /// Whether a client can answer questions about tool calls. If not, such calls are denied.
+    pub asks_client: bool,
     /// Skills, templates, rules and trust of the working directory.
     pub project: Project,
     /// The extensions to load.
@@ -79,6 +81,7 @@ impl ServerConfig {
             tools: ToolConfig::defaults(&settings),
             mcp: McpOptions::default(),
             limits: Limits::default(),
+            asks_client: true,
             models,
             model: Some(model),
             project,

@@ -135,6 +135,8 @@ fn handle(
         Command::UpdateQueued(body) => handlers::queue::update_queued(state, body),
         Command::RemoveQueued(target) => handlers::queue::remove_queued(state, &target),
         Command::SetLimits(limits) => handlers::limits::set_limits(state, limits),
+        Command::SetApprovals(body) => handlers::approvals::set_approvals(state, body.mode),
+        Command::GetSandbox => handlers::sandbox::get_sandbox(state, label),
         Command::GetLimits => handlers::limits::get_limits(state),
         Command::SetSteeringMode(body) => handlers::queue::set_steering_mode(state, body.mode),
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),

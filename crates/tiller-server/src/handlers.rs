@@ -11,6 +11,8 @@ pub(super) mod host_tools;
 pub(super) mod get_state;
 pub(super) mod limits;
 pub(super) mod mcp;
+pub(super) mod approvals;
+pub(super) mod sandbox;
 pub(super) mod model;
 pub(super) mod page;
 pub(super) mod prompt;

@@ -24,6 +24,7 @@ mod handlers;
 mod prompt;
 mod prompt_results;
 mod budget;
+mod approvals;
 mod state;
 mod open_session;
 mod model_state;

@@ -426,6 +426,7 @@ fn update_settings(state: &mut SessionState) {
     if before.enabled_models != project.settings.enabled_models && !project.has_own_models() {
         state.models.resolve_scope(&project.settings, &mut project.diagnostics);
     }
+    state.approvals.configure(&project.settings, project.project.rules());
     if state.workspace.apply_settings(&project.settings) {
         state.tools.apply_settings(&project.settings);
     }

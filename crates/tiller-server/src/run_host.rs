@@ -1,10 +1,11 @@
 //! Connects a run to the server: each event and each request of the run becomes an [`Input`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tiller_agent::driver::{
-    CallDecision, CallOutcome, Driver, End, NotStored, Queue, Queued, RequestSetup,
+    Approval, CallDecision, CallOutcome, Driver, End, NotStored, Queue, Queued, RequestSetup,
 };
 use tiller_agent::event::Event;
 use tiller_agent::limits::{NextStep, ReachedLimit};
@@ -13,11 +14,14 @@ use tiller_agent::message::{
 };
 use tiller_agent::provider::Request;
 use tiller_agent::stream_rules::RuleMatch;
+use tiller_agent::tool::{Failure, Tool};
 use tiller_js::Extensions;
 use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::{ApprovalSwitch, PendingCall};
 use crate::budget::LimitSwitch;
 use crate::clock::Clock;
 use crate::extensions::boundary::TurnEntries;
@@ -36,6 +40,9 @@ pub(crate) struct RunHost {
     /// How many turns have ended.
     pub(crate) turns: AtomicU64,
     pub(crate) limits: LimitSwitch,
+    pub(crate) approvals: ApprovalSwitch,
+    /// Where the tools of the run work.
+    pub(crate) cwd: Arc<PathBuf>,
 }
 
 /// What a run requests from the server.
@@ -47,6 +54,8 @@ pub enum RunRequest {
     CheckLimits(NextStep, Responder<Option<ReachedLimit>>),
     /// A message is complete. The response comes when it is stored and sent to the client.
     MessageEnded(Arc<Message>, Responder<Result<(), NotStored>>),
+    /// Whether a call may run. The response may come when the user has answered.
+    Approve(Box<PendingCall>, Responder<Approval>),
     /// Stream rules matched. The response is whether the model is interrupted.
     RulesMatched(Vec<RuleMatch>, Responder<bool>),
     /// The entries of the turn that is about to end.
@@ -211,6 +220,26 @@ impl Driver for RunHost {
         match self.listeners("tool_call").await {
             Some(host) => hooks::before_call(host, call, arguments, &self.cancel).await,
             None => CallDecision::Run,
+        }
+    }
+
+    fn has_approvals(&self) -> bool {
+        self.approvals.is_on()
+    }
+
+    async fn approve(&self, call: &Arc<ToolCall>, tool: &Tool, arguments: &Arguments) -> Approval {
+        let (call, tool, arguments) = (call.clone(), tool.clone(), arguments.clone());
+        let (cwd, cancel) = (self.cwd.clone(), self.cancel.clone());
+        let looked =
+            spawn_blocking(move || PendingCall::new(call, &tool, arguments, &cwd, cancel)).await;
+        let pending = match looked {
+            Ok(pending) => Box::new(pending),
+            Err(crash) => return Approval::Denied(format!("internal error: {crash}")),
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Approval::Denied(Failure::aborted().message),
+            approval = self.ask(|answer| RunRequest::Approve(pending, answer)) => approval,
         }
     }
 

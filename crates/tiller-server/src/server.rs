@@ -16,7 +16,7 @@ use crate::connection::{Channels, ClientInput, Connection, at};
 use crate::connections::Connections;
 use crate::dispatch::{dispatch, receive};
 use crate::extensions::{
-    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, commands, loading,
+    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, commands, dialogs, loading,
 };
 use crate::follow::{self, FollowEvent};
 use crate::host_tools::HostCall;
@@ -238,6 +238,9 @@ impl Server {
     fn end_step(&mut self) {
         self.write();
         if let Some(hosted) = &mut self.hosted {
+            if self.state.approvals.set_attached(!self.connections.is_empty()) {
+                dialogs::deny_approvals(&mut self.state);
+            }
             hosted.stepped(&mut self.state, &mut self.connections);
         }
         self.connections.flush();
@@ -433,6 +436,8 @@ impl Server {
             }
             OnEof::Finish => {
                 let owner = self.state.tools.host().owner();
+                self.state.approvals.client_left();
+                dialogs::deny_approvals(&mut self.state);
                 for event in self.state.tools.host_mut().client_left() {
                     self.state.emit_for(owner, event);
                 }

@@ -8,6 +8,7 @@ use tiller_protocol::{ClientId, Label, Reply};
 use tiller_session::Body;
 use tokio::sync::mpsc;
 
+use crate::approvals::Approvals;
 use crate::budget::Budget;
 use crate::client_bash::ClientBash;
 use crate::clock::Clock;
@@ -41,6 +42,7 @@ pub(crate) struct SessionState {
     pub(crate) work: Work,
     pub(crate) results: PromptResults,
     pub(crate) budget: Budget,
+    pub(crate) approvals: Approvals,
     pub(crate) transition: TransitionState,
     pub(crate) todos: Todos,
     pub(crate) client_bash: ClientBash,
@@ -66,6 +68,7 @@ impl SessionState {
             work: Work::new(&settings),
             results: PromptResults::default(),
             budget: Budget::new(config.limits),
+            approvals: Approvals::new(&settings, &config.project, config.asks_client),
             project: ProjectState::new(config.project, settings, config.diagnostics),
             tools: Tools::new(config.tools),
             mcp: McpState::new(config.mcp),

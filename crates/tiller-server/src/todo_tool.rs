@@ -5,7 +5,7 @@ use serde_json::Value;
 use tiller_agent::message::Arguments;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::todo::ops::Op;
-use tiller_agent::tool::{Failure, Tool, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolEffect, ToolResult};
 
 use crate::server::Input;
 use crate::tasks::{Responder, Tasks};
@@ -26,6 +26,8 @@ pub(super) fn tool(tasks: &Tasks) -> Tool {
         parameters: serde_json::from_str(PARAMETERS).expect("our own schema is JSON"),
     };
     Tool::new(spec, move |arguments, _| write(tasks.clone(), arguments))
+        // The list is a part of the session.
+        .effect(ToolEffect::Reads)
         .snippet("Keep a list of the steps of a larger task and their progress")
 }
 

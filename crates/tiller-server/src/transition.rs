@@ -346,6 +346,7 @@ fn finish_switch(state: &mut SessionState, switch: PendingSwitch) {
     let dropped = state.queues.forget();
     prompt_results::drop_queued(state, dropped, PromptReason::SessionChanged);
     state.todos.forget();
+    state.approvals.session_changed();
     if reason == StartReason::New {
         model_state::select_for_new_session(state);
     }

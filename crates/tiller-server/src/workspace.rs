@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::sandbox::Confinement;
 use tiller_config::settings::Settings;
+use tiller_sandbox::Sandbox;
 use tiller_tools::Shell;
 use tiller_tools::command::BashCommand;
 use tiller_tools::image::Resize;
@@ -16,12 +18,34 @@ pub struct Workspace {
     env: Arc<[(String, String)]>,
     shell: Shell,
     resize: Resize,
+    /// Where tools and commands run, if not wherever the user may.
+    sandbox: Option<Arc<Sandbox>>,
 }
 
 impl Workspace {
     /// A workspace in this directory; `env` is added to the environment of every command.
     pub fn new(cwd: PathBuf, env: Arc<[(String, String)]>, settings: &Settings) -> Workspace {
-        Workspace { cwd: Arc::new(cwd), env, shell: settings.shell(), resize: settings.resize() }
+        Workspace {
+            cwd: Arc::new(cwd),
+            env,
+            shell: settings.shell(),
+            resize: settings.resize(),
+            sandbox: None,
+        }
+    }
+
+    /// The same with a sandbox for this directory.
+    pub fn in_sandbox(self, sandbox: Sandbox) -> Workspace {
+        Workspace { sandbox: Some(Arc::new(sandbox)), ..self }
+    }
+
+    pub(crate) fn sandbox(&self) -> Option<&Arc<Sandbox>> {
+        self.sandbox.as_ref()
+    }
+
+    /// Where the work of tools runs, if there is a sandbox.
+    pub(crate) fn confinement(&self) -> Option<Arc<dyn Confinement>> {
+        self.sandbox.clone().map(|sandbox| sandbox as Arc<dyn Confinement>)
     }
 
     /// The working directory.
@@ -45,6 +69,9 @@ impl Workspace {
     pub(super) fn set_cwd(&mut self, cwd: PathBuf) -> bool {
         let is_other = *self.cwd != cwd;
         if is_other {
+            if let Some(sandbox) = &mut self.sandbox {
+                *sandbox = Arc::new(sandbox.in_folder(cwd.clone()));
+            }
             self.cwd = Arc::new(cwd);
         }
         is_other
@@ -66,7 +93,7 @@ impl Workspace {
         let cwd = self.cwd.clone();
         let env = self.env.clone();
         let shell = self.shell.clone();
-        BashCommand { command, cwd, env, shell }
+        BashCommand { command, cwd, env, shell, confinement: self.confinement() }
     }
 
     /// Additional environment for the child processes of a tool, about the conversation.

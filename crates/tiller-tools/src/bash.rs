@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tiller_agent::message::Block;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 
 use crate::output::{Finished, Output};
 use crate::shell::{self, End, Invocation, Listener, Shell};
@@ -28,6 +28,7 @@ pub fn tool() -> Tool {
 /// The tool with the shell from the user's settings.
 pub fn with(shell: Shell) -> Tool {
     typed::tool(&SPEC, move |input, cx| run(input, cx, shell.clone()))
+        .effect(ToolEffect::RunsCommands)
         .snippet("Run a command in the shell")
         .rule("Give bash a timeout when a command might hang, and run servers in the background")
 }
@@ -54,7 +55,9 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
         shell,
         timeout: if is_limit_first { limit } else { timeout },
         memory: limits.memory_bytes,
+        confinement: cx.confinement.clone(),
     };
+    let allowed = cx.confinement.clone();
     cx.show(ToolOutput::default());
     let live =
         Live { cx: cx.clone(), output: Output::default(), shown: Instant::now(), news: false };
@@ -82,7 +85,29 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
         End::TimedOut | End::Cancelled if silent => status,
         _ => format!("{}\n\n{status}", text(&output)),
     };
-    Err(Failure { details: details(&output), ..Failure::new(message) })
+    let failure = Failure { details: details(&output), ..Failure::new(message) };
+    Err(match allowed {
+        Some(confinement) if looks_denied(&output.truncation.content) => Failure {
+            message: format!("{}\n({})", failure.message, confinement.allowed()),
+            ..failure
+        },
+        _ => failure,
+    })
+}
+
+/// Whether a program may have failed because of the sandbox.
+fn looks_denied(output: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "ermission denied",
+        "peration not permitted",
+        "EACCES",
+        "EPERM",
+        "ould not resolve",
+        "esolution",
+        "ocket",
+        "ead-only file system",
+    ];
+    SIGNS.iter().any(|sign| output.contains(sign))
 }
 
 fn seconds(timeout: f64) -> Result<Duration, Failure> {

@@ -53,7 +53,7 @@ pub fn spawn(program: Program, sink: ProgramSink) -> io::Result<Handle> {
             command.pre_exec(move || keep(&inherited));
         }
     }
-    let link = process::launch(command, None, None)?;
+    let link = process::launch(command, None, None, None)?;
     let pipes = Pipes { stdout: Some(stdout), stderr: Some(stderr) };
     let reader = Reader { pipes, link: link.clone(), sink };
     let listen = thread::Builder::new().name("child".to_owned()).spawn(move || reader.listen());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tiller_agent::sandbox::Confinement;
 use tiller_agent::tool::Failure;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +22,8 @@ pub struct BashCommand {
     /// Added to tiller's own environment.
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
+    /// Where it runs, if there is a sandbox.
+    pub confinement: Option<Arc<dyn Confinement>>,
 }
 
 /// The result, as the response carries it.
@@ -62,8 +65,9 @@ pub async fn execute(
     on_chunk: impl FnMut(String) + Send + 'static,
     cancel: CancellationToken,
 ) -> Result<BashOutcome, Failure> {
-    let BashCommand { command, cwd, env, shell } = command;
-    let invocation = Invocation { command, cwd, env, shell, timeout: None, memory: None };
+    let BashCommand { command, cwd, env, shell, confinement } = command;
+    let (timeout, memory) = (None, None);
+    let invocation = Invocation { command, cwd, env, shell, timeout, memory, confinement };
     let forwarder =
         OutputForwarder { plain: AnsiStripper::default(), output: Output::default(), on_chunk };
     let (end, mut forwarder) = shell::run(invocation, forwarder, &cancel).await?;
@@ -125,6 +129,7 @@ mod tests {
             cwd: Arc::new(scratch.path("")),
             env: Arc::from([("GREETING".to_owned(), "hello".to_owned())]),
             shell: Shell::default(),
+            confinement: None,
         }
     }
 

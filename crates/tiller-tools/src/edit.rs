@@ -1,6 +1,6 @@
 //! `edit`: replaces texts in a file, all or none.
 
-mod diff;
+pub(crate) mod diff;
 mod matching;
 
 use std::fs;
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tiller_agent::message::Arguments;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 
 use crate::edit::diff::Diff;
 use crate::edit::matching::lf;
@@ -26,6 +26,7 @@ static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
 
 pub fn tool() -> Tool {
     typed::tool(&SPEC, run)
+        .effect(ToolEffect::Edits)
         .snippet("Replace texts in a file that must match exactly")
         .rule("Make several changes to one file with one call of edit and several entries in edits")
         .rule("Keep each oldText as short as it can be while it occurs only once in the file")
@@ -55,7 +56,7 @@ async fn run(input: EditInput, cx: ToolContext) -> ToolResult {
     let path = blocking::finish(move || path::resolve_existing(&cwd, &name)).await?;
     let locked = lock::lock(path, &cx.cancel).await?;
     // Runs to completion once started, so that a call that reports an abort never changes a file.
-    blocking::finish(move || change(&locked.path, &input)).await?
+    blocking::finish_call(&cx, move || change(&locked.path, &input)).await
 }
 
 /// Larger files are refused, to bound memory.
@@ -63,8 +64,45 @@ const FILE_MAX_BYTES: u64 = 128 * 1024 * 1024;
 
 fn change(file: &Path, input: &EditInput) -> ToolResult {
     let name = &input.path;
-    let refused = |why: &str| Failure::new(format!("Could not edit file: {name}. {why}"));
-    let failed = |err: &io::Error| refused(&format!("Error code: {}.", os_error::code(err)));
+    let Edited { old, new } = edited(file, input)?;
+    atomic_write::replace(file, new.as_bytes()).map_err(|err| refused(name, &failed(&err)))?;
+
+    let (old, new) = (lf(without_mark(&old)), lf(without_mark(&new)));
+    let diff = Diff::between(&old, &new);
+    let text = format!("Successfully replaced {} block(s) in {name}.", input.edits.len());
+    Ok(ToolOutput::text(text).details(json!({
+        "diff": diff.numbered(),
+        "patch": diff.patch(name),
+        "firstChangedLine": diff.first_changed_line(),
+    })))
+}
+
+/// The unified diff of what a call would change in this file; none if it would fail.
+pub(crate) fn preview(file: &Path, arguments: &Arguments) -> Option<String> {
+    let input = EditInput::deserialize(&Value::Object(arguments.clone())).ok()?;
+    let Edited { old, new } = edited(file, &input).ok()?;
+    Some(Diff::between(&old, &new).patch(&input.path))
+}
+
+/// A file before and after an edit.
+struct Edited {
+    old: String,
+    new: String,
+}
+
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::new(format!("Could not edit file: {name}. {why}"))
+}
+
+fn failed(err: &io::Error) -> String {
+    format!("Error code: {}.", os_error::code(err))
+}
+
+/// Reads the file and applies the edits to its text.
+fn edited(file: &Path, input: &EditInput) -> Result<Edited, Failure> {
+    let name = &input.path;
+    let refused = |why: &str| refused(name, why);
+    let failed = |err: &io::Error| refused(&failed(err));
     let metadata = fs::metadata(file).map_err(|err| failed(&err))?;
     if !metadata.is_file() && !metadata.is_dir() {
         return Err(refused("It is not a regular file."));
@@ -76,16 +114,7 @@ fn change(file: &Path, input: &EditInput) -> ToolResult {
     let old = String::from_utf8(bytes)
         .map_err(|_| refused("It is not UTF-8 text; use bash to change it."))?;
     let new = matching::edited(&old, &input.edits, name).map_err(Failure::new)?;
-    atomic_write::replace(file, new.as_bytes()).map_err(|err| failed(&err))?;
-
-    let (old, new) = (lf(without_mark(&old)), lf(without_mark(&new)));
-    let diff = Diff::between(&old, &new);
-    let text = format!("Successfully replaced {} block(s) in {name}.", input.edits.len());
-    Ok(ToolOutput::text(text).details(json!({
-        "diff": diff.numbered(),
-        "patch": diff.patch(name),
-        "firstChangedLine": diff.first_changed_line(),
-    })))
+    Ok(Edited { old, new })
 }
 
 fn without_mark(text: &str) -> &str {

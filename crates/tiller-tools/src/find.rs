@@ -7,7 +7,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 use tiller_agent::truncate::MAX_BYTES;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,9 @@ static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
 });
 
 pub fn tool() -> Tool {
-    typed::tool(&SPEC, run).snippet("Find files by name, past what git ignores")
+    typed::tool(&SPEC, run)
+        .effect(ToolEffect::Reads)
+        .snippet("Find files by name, past what git ignores")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

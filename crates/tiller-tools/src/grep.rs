@@ -12,7 +12,7 @@ use ignore::DirEntry;
 use ignore::overrides::{Override, OverrideBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 use tiller_agent::truncate::MAX_BYTES;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,9 @@ static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
 });
 
 pub fn tool() -> Tool {
-    typed::tool(&SPEC, run).snippet("Search files for a pattern, past what git ignores")
+    typed::tool(&SPEC, run)
+        .effect(ToolEffect::Reads)
+        .snippet("Search files for a pattern, past what git ignores")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

@@ -24,6 +24,7 @@ mod lock;
 mod atomic_write;
 pub mod bash;
 pub mod command;
+pub mod preview;
 mod shell;
 pub mod output;
 pub mod ansi;

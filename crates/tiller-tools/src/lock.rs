@@ -68,7 +68,7 @@ impl Drop for LockEntry {
 }
 
 /// Resolves links. Components that do not exist are kept.
-fn real(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn real(path: &Path) -> io::Result<PathBuf> {
     // The limit of Linux.
     let mut links_left = 40;
     let mut path = path.to_owned();

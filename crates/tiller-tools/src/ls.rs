@@ -5,7 +5,7 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 use tokio_util::sync::CancellationToken;
 
 use crate::listing::Listing;
@@ -18,7 +18,7 @@ static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
 });
 
 pub fn tool() -> Tool {
-    typed::tool(&SPEC, run).snippet("List the names in a directory")
+    typed::tool(&SPEC, run).effect(ToolEffect::Reads).snippet("List the names in a directory")
 }
 
 /// What the model may ask for. These comments become the schema it reads.

@@ -49,6 +49,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tiller_agent::mutex;
+use tiller_agent::sandbox::Confinement;
 
 /// Command to a guardian: end your tree.
 const END: u8 = b'e';
@@ -170,12 +171,16 @@ pub(crate) enum ProcessEvent {
 impl Tree {
     /// Starts a shell without input. stdout and stderr share one pipe, so they keep their order.
     /// Blocks until the shell runs.
-    pub(crate) fn spawn(mut command: Command, memory: Option<u64>) -> io::Result<Tree> {
+    pub(crate) fn spawn(
+        mut command: Command,
+        memory: Option<u64>,
+        confinement: Option<Arc<dyn Confinement>>,
+    ) -> io::Result<Tree> {
         let (output, input) = io::pipe()?;
         #[cfg(target_os = "linux")]
         enlarge(&input);
         command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
-        let link = launch(command, Some(&output), memory)?;
+        let link = launch(command, Some(&output), memory, confinement)?;
         Ok(Tree { link, output: Some(output), exit: None })
     }
 
@@ -254,12 +259,13 @@ pub(crate) fn end(link: &Arc<GuardianSocket>) {
 }
 
 /// Starts a program under a guardian, which drains `output` on request. `memory` is the most address
-/// space, in bytes, that the program and each process it starts may have. Blocks until the program
-/// runs.
+/// space, in bytes, that the program and each process it starts may have. They enter `confinement`,
+/// which is prepared, and the guardian does not. Blocks until the program runs.
 pub(crate) fn launch(
     command: Command,
     output: Option<&PipeReader>,
     memory: Option<u64>,
+    confinement: Option<Arc<dyn Confinement>>,
 ) -> io::Result<Arc<GuardianSocket>> {
     install();
     // Held during the fork, so that the guardian is registered before any other code can see it.
@@ -269,7 +275,7 @@ pub(crate) fn launch(
     }
     registry.reap();
     let observed = OBSERVER.get().map(|observer| (observer, program_and_arguments(&command)));
-    let link = Arc::new(start(command, output, memory)?);
+    let link = Arc::new(start(command, output, memory, confinement)?);
     registry.links.push(link.clone());
     drop(registry);
     #[cfg(target_os = "linux")]
@@ -467,6 +473,7 @@ fn start(
     mut command: Command,
     output: Option<&PipeReader>,
     memory: Option<u64>,
+    confinement: Option<Arc<dyn Confinement>>,
 ) -> io::Result<GuardianSocket> {
     let (mut near, far) = UnixStream::pair()?;
     let link = far.as_raw_fd();
@@ -479,6 +486,7 @@ fn start(
     }
     // After the split, so that the guardian has no limit.
     limit_memory(&mut command, memory);
+    confine(&mut command, confinement);
     let child = command.spawn()?;
     // Only our end is left open, so that reading returns if the guardian is killed right now.
     drop(far);
@@ -499,6 +507,7 @@ fn start(
     mut command: Command,
     _output: Option<&PipeReader>,
     memory: Option<u64>,
+    confinement: Option<Arc<dyn Confinement>>,
 ) -> io::Result<GuardianSocket> {
     use std::os::unix::process::ExitStatusExt;
     let (near, mut far) = UnixStream::pair()?;
@@ -508,6 +517,7 @@ fn start(
         command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from));
     }
     limit_memory(&mut command, memory);
+    confine(&mut command, confinement);
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id() as i32);
     std::thread::spawn(move || {
@@ -532,6 +542,41 @@ fn limit_memory(command: &mut Command, memory: Option<u64>) {
     unsafe {
         command.pre_exec(limit);
     }
+}
+
+/// Lets the program enter the sandbox as the last thing before it runs: the guardian stays outside,
+/// where the program cannot signal it or read its memory.
+fn confine(command: &mut Command, confinement: Option<Arc<dyn Confinement>>) {
+    let Some(confinement) = confinement else { return };
+    // SAFETY: between fork and exec this makes system calls and nothing else, as the trait demands.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(move || confinement.enter().map_err(io::Error::from_raw_os_error));
+    }
+}
+
+/// The output of a program that is started like a command of a tool, for a short one.
+pub fn output_of(
+    command: Command,
+    confinement: Arc<dyn Confinement>,
+    within: Duration,
+) -> io::Result<String> {
+    let mut tree = Tree::spawn(command, None, Some(confinement))?;
+    let deadline = Instant::now() + within;
+    let (mut output, mut buffer) = (Vec::new(), vec![0; 16 * 1024]);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match tree.next(&mut buffer, Some(left))? {
+            ProcessEvent::Output(n) => output.extend_from_slice(&buffer[..n]),
+            ProcessEvent::Ended(_) => break,
+            ProcessEvent::OutputClosed => {}
+            ProcessEvent::Quiet if left.is_zero() => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            ProcessEvent::Quiet => {}
+        }
+    }
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
 /// A larger pipe lets a busy command continue while its output is written to disk. The kernel may

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tiller_agent::message::Block;
-use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 use tiller_agent::truncate::{self, MAX_BYTES, TextLimits, TextSize, TruncatedBy, size_text};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +32,7 @@ pub fn tool() -> Tool {
 /// The tool with the setting for images that are too large.
 pub fn with(resize: Resize) -> Tool {
     typed::tool(&SPEC, move |input, cx| run(input, cx, resize))
+        .effect(ToolEffect::Reads)
         .snippet("Read a text file or look at a picture")
         .rule("Look at files with read rather than with cat or sed")
 }

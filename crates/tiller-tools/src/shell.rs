@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tiller_agent::mutex;
+use tiller_agent::sandbox::Confinement;
 use tiller_agent::tool::Failure;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,7 @@ pub(crate) struct Invocation {
     pub timeout: Option<Duration>,
     /// The most address space of each process, in bytes.
     pub memory: Option<u64>,
+    pub confinement: Option<Arc<dyn Confinement>>,
 }
 
 /// Receives the output. Runs on a blocking thread and may block; a command that writes faster has
@@ -114,8 +116,19 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
     for name in invocation.shell.withheld.iter() {
         command.env_remove(name);
     }
-    command.envs(invocation.env.iter().map(|(name, value)| (name, value)));
-    Tree::spawn(command, invocation.memory).map_err(|err| {
+    for (name, value) in invocation.env.iter() {
+        // An empty value takes a variable out of what is inherited.
+        if value.is_empty() {
+            command.env_remove(name);
+        } else {
+            command.env(name, value);
+        }
+    }
+    if let Some(confinement) = &invocation.confinement {
+        confinement.prepare().map_err(Failure::new)?;
+        command.envs(confinement.variables());
+    }
+    Tree::spawn(command, invocation.memory, invocation.confinement).map_err(|err| {
         let why = os_error::describe(&err);
         Failure::new(format!("Cannot start {}: {why}", shell.display()))
     })

@@ -1,12 +1,16 @@
 //! `write`: writes a whole file, new or existing.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tiller_agent::tool::{Tool, ToolContext, ToolOutput, ToolResult};
+use serde_json::Value;
+use tiller_agent::message::Arguments;
+use tiller_agent::tool::{Tool, ToolContext, ToolEffect, ToolOutput, ToolResult};
 
+use crate::edit::diff::Diff;
 use crate::{atomic_write, blocking, lock, os_error, path, typed};
 
 static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
@@ -16,6 +20,7 @@ static SPEC: typed::SharedSpec = typed::SharedSpec::new(|| {
 
 pub fn tool() -> Tool {
     typed::tool(&SPEC, run)
+        .effect(ToolEffect::Edits)
         .snippet("Create a file or replace all of it")
         .rule("Use write for new files and complete rewrites, and edit for changes")
 }
@@ -33,7 +38,7 @@ async fn run(input: WriteInput, cx: ToolContext) -> ToolResult {
     let path = path::resolve(&cx.cwd, &input.path);
     let locked = lock::lock(path.clone(), &cx.cancel).await?;
     // Runs to completion once started, so that a call that reports an abort never changes a file.
-    blocking::finish(move || save(&path, &locked.path, &input)).await?
+    blocking::finish_call(&cx, move || save(&path, &locked.path, &input)).await
 }
 
 fn save(path: &Path, real: &Path, input: &WriteInput) -> ToolResult {
@@ -44,6 +49,16 @@ fn save(path: &Path, real: &Path, input: &WriteInput) -> ToolResult {
         .map_err(|err| os_error::failure(&err, "open", path))?;
     let bytes = input.content.len();
     Ok(ToolOutput::text(format!("Successfully wrote {bytes} bytes to {}", input.path)))
+}
+
+/// The unified diff of what a call would change in this file.
+pub(crate) fn preview(file: &Path, arguments: &Arguments) -> Option<String> {
+    let input = WriteInput::deserialize(&Value::Object(arguments.clone())).ok()?;
+    let old = match fs::read_to_string(file) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => String::new(),
+        old => old.ok()?,
+    };
+    Some(Diff::between(&old, &input.content).patch(&input.path))
 }
 
 #[cfg(test)]

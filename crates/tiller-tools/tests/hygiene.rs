@@ -72,6 +72,7 @@ fn actor() {
             cwd: Arc::new(PathBuf::from("/")),
             env: Arc::from([]),
             shell: Shell::default(),
+            confinement: None,
         };
         runtime.spawn(execute(command, drop, cancel.clone()));
     }
@@ -81,6 +82,7 @@ fn actor() {
         cwd: Arc::new(PathBuf::from("/")),
         env: Arc::from([]),
         shell: Shell::default(),
+        confinement: None,
     };
     let over = runtime.block_on(execute(command, drop, CancellationToken::new())).unwrap();
     assert_eq!(over.exit_code, Some(0));
@@ -129,6 +131,7 @@ fn attacked(mark: &str, attack: &str) -> String {
             cwd: Arc::new(PathBuf::from("/")),
             env: Arc::from([]),
             shell: Shell::default(),
+            confinement: None,
         };
         let cancel = CancellationToken::new();
         let stop = cancel.clone();

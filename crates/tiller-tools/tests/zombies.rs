@@ -53,6 +53,7 @@ fn run(script: &str, folder: &Path) {
         cwd: Arc::new(folder.to_owned()),
         env: Arc::from([]),
         shell: Shell::default(),
+        confinement: None,
     };
     let cancel = CancellationToken::new();
     let stop = cancel.clone();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::limits::Limits;
 use tiller_agent::model::ThinkingLevel;
 use tiller_config::project::ResourceFlags;
@@ -19,6 +20,7 @@ use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags, unknown_op
 
 use crate::limit_flags::LimitFlags;
 use crate::print_mode::print_stderr;
+use crate::sandbox_flags::SandboxFlags;
 use crate::usage::usage_error;
 
 /// A coding agent that other programs drive
@@ -110,8 +112,14 @@ pub struct Args {
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
+    /// Calls that need approval: off, edits, ask, read-only
+    #[arg(long, value_name = "MODE", value_parser = approval_mode, help_heading = "Tools")]
+    approvals: Option<ApprovalMode>,
+
     #[command(flatten)]
     limits: LimitFlags,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
 
     /// Continue this folder's newest session
     #[arg(short, long, help_heading = "Session")]
@@ -406,6 +414,7 @@ impl Args {
             system_prompt: self.system_prompt.clone(),
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
+            approvals: self.approvals,
             default_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
             print: Some(print_stderr),
         }
@@ -435,6 +444,10 @@ impl Args {
         self.limits.limits()
     }
 
+    pub(crate) fn sandbox(&self) -> &SandboxFlags {
+        &self.sandbox
+    }
+
     /// What happens to accepted work when stdin closes.
     pub(crate) fn on_eof(&self) -> OnEof {
         match self.on_eof {
@@ -448,6 +461,7 @@ impl Args {
         ExtensionFlags {
             paths: self.extension.clone(),
             only_these: self.no_extensions,
+            are_refused: false,
             is_strict: self.strict_extensions,
             unknown_flags: self.unknown_flags.clone(),
         }
@@ -459,6 +473,13 @@ impl Args {
             name => Ok(name.map(str::to_owned)),
         }
     }
+}
+
+fn approval_mode(text: &str) -> Result<ApprovalMode, String> {
+    ApprovalMode::read(text).ok_or_else(|| {
+        let names = ApprovalMode::ALL.map(ApprovalMode::name);
+        format!("expected one of: {}", names.join(", "))
+    })
 }
 
 /// The wire level in the environment.

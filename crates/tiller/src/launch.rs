@@ -134,7 +134,7 @@ impl ProcessEnv {
         inherited.chain(own.iter().cloned()).collect()
     }
 
-    fn dirs(&self) -> Dirs {
+    pub(crate) fn dirs(&self) -> Dirs {
         let home = self.variable("HOME").map(PathBuf::from);
         Dirs { cwd: self.cwd.clone(), agent_dir: self.agent_dir(), home }
     }
@@ -362,7 +362,18 @@ impl Launch {
         let mut tools = tool_config(args, &settings);
         let api_key = args.api_key.as_deref();
         let child_env = child_env(api_key, &env, models.credentials(), &settings);
-        let workspace = Workspace::new(cwd.clone(), child_env, &settings);
+        let session_dir = args.session_dir.clone().or_else(|| settings.session_dir.clone());
+        let sandbox = args.sandbox().sandbox(&project, &settings, &cwd, session_dir);
+        let mut extension_flags = args.extension_flags();
+        let in_sandbox = sandbox.is_some();
+        extension_flags.are_refused = in_sandbox;
+        let mut workspace = Workspace::new(cwd.clone(), child_env, &settings);
+        if let Some(sandbox) = sandbox {
+            // Tried now: the client may rely on it from the first record on.
+            let problem = sandbox.report().problem.as_ref();
+            diagnostics.extend(problem.map(|why| format!("The sandbox is not enforced: {why}")));
+            workspace = workspace.in_sandbox(sandbox);
+        }
         let known_model = model.as_ref().ok().cloned().flatten();
         log.write(&LogRecord::Start {
             version: env!("CARGO_PKG_VERSION"),
@@ -372,7 +383,7 @@ impl Launch {
         });
         let extension_env =
             ExtensionEnv { hook_observer: log.hooks(), ..extension_env(args, &env, &project) };
-        let extension_plan = ExtensionPlan::find(&project, args.extension_flags(), extension_env);
+        let extension_plan = ExtensionPlan::find(&project, extension_flags, extension_env);
         // Extensions may register missing flags, models and tools: with them, these are reported
         // after loading.
         if extension_plan.is_empty() {
@@ -397,10 +408,12 @@ impl Launch {
             tools,
             mcp: McpOptions {
                 is_off: args.no_mcp,
+                in_sandbox,
                 variables: env.variables.clone(),
                 holds_clock: false,
             },
             limits: args.limits(),
+            asks_client: args.mode() == RunMode::Rpc,
             project,
             extension_plan,
             shows_titles: level != Level::Xcsh || env.variable("PI_RPC_EMIT_TITLE") == Some("1"),

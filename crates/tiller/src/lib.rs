@@ -5,12 +5,14 @@
 
 pub mod args;
 mod limit_flags;
+mod sandbox_flags;
 pub mod api_key;
 pub mod usage;
 pub mod launch;
 mod startup_session;
 pub mod stores;
 pub mod log;
+pub mod sandbox_command;
 pub mod schema_command;
 pub mod session_command;
 pub mod store_command;

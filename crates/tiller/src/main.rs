@@ -17,6 +17,7 @@ use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, li
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::mcp_command::McpCommand;
 use tiller::print_mode::{self, print_stderr};
+use tiller::sandbox_command::SandboxCommand;
 use tiller::schema_command::SchemaCommand;
 use tiller::serve::{ConnectCommand, ServeCommand, multi_session};
 use tiller::session_command::SessionCommand;
@@ -76,6 +77,9 @@ fn start() -> Result<u8, StartError> {
         }
         Some("connect") => {
             return parsed(&arguments, |c: ConnectCommand| c.run(ProcessEnv::of_process()?));
+        }
+        Some("sandbox") => {
+            return command(&arguments, |c: SandboxCommand| c.run(&ProcessEnv::of_process()?));
         }
         Some("schema") => return command(&arguments, |c: SchemaCommand| show(&c.run()?)),
         Some("man") => return command(&arguments, |c: ManCommand| show(&c.run()?)),

@@ -187,6 +187,7 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
         limits: Default::default(),
         mcp: Default::default(),
+        asks_client: true,
         diagnostics: Vec::new(),
     }
 }

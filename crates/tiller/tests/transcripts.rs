@@ -29,6 +29,7 @@ use tiller_server::session_store::SessionStore;
 use tiller_session::DatabaseStore;
 
 const RANDOM_CONVERSATIONS: u64 = 200;
+const RANDOM_CONVERSATIONS_WITH_APPROVALS: u64 = 1000;
 /// Fields that may have any value: those of settings, one of a stored message, and those of the
 /// results of tools of clients, extensions and MCP servers.
 const FREE: [&str; 9] = [
@@ -58,6 +59,16 @@ fn every_accepted_prompt_has_exactly_one_result() {
         .map(|seed| harness::random::play(seed).unwrap_or_else(|why| panic!("{why}")))
         .sum();
     assert!(results > 1000, "only {results} prompts were accepted");
+}
+
+#[test]
+fn no_call_runs_without_its_approval() {
+    let allowed: usize = (1..=RANDOM_CONVERSATIONS_WITH_APPROVALS)
+        .map(|seed| {
+            harness::random::play_with_approvals(seed).unwrap_or_else(|why| panic!("{why}"))
+        })
+        .sum();
+    assert!(allowed > 200, "only {allowed} calls were allowed");
 }
 
 #[test]

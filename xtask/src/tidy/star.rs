@@ -32,6 +32,7 @@ const ALSO: &[(&str, &[&str])] = &[
             "tiller-llm",
             "tiller-mcp",
             "tiller-protocol",
+            "tiller-sandbox",
             "tiller-session",
             "tiller-tools",
         ],

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from .media import Image, image_blocks
 from .types import (
     ActiveToolsData,
+    ApprovalMode,
+    ApprovalsData,
     AvailableCommandsData,
     BashData,
     Capabilities,
@@ -39,6 +41,7 @@ from .types import (
     QueuedMessageData,
     RecordPiece,
     ReloadData,
+    SandboxReport,
     SessionsData,
     SettingData,
     SettingsData,
@@ -141,6 +144,14 @@ class AsyncCommands:
     async def abort_retry(self) -> None:
         """Cancels the pause before the next retry."""
         return await self._tell({"type": "abort_retry"})
+
+    async def set_approvals(self, mode: ApprovalMode) -> ApprovalsData:
+        """Which tool calls need an approval, for this session. Returns the mode in force."""
+        return await self._ask(ApprovalsData, {"type": "set_approvals", "mode": mode})
+
+    async def get_sandbox(self) -> SandboxReport:
+        """What the sandbox of the tools prevents, and what it does not."""
+        return await self._ask(SandboxReport, {"type": "get_sandbox"})
 
     async def set_limits(
         self,

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from .media import Image, image_blocks
 from .types import (
     ActiveToolsData,
+    ApprovalMode,
+    ApprovalsData,
     AvailableCommandsData,
     BashData,
     Capabilities,
@@ -42,6 +44,7 @@ from .types import (
     QueuedMessageData,
     RecordPiece,
     ReloadData,
+    SandboxReport,
     SessionsData,
     SettingData,
     SettingsData,
@@ -144,6 +147,14 @@ class Commands:
     def abort_retry(self) -> None:
         """Cancels the pause before the next retry."""
         return self._tell({"type": "abort_retry"})
+
+    def set_approvals(self, mode: ApprovalMode) -> ApprovalsData:
+        """Which tool calls need an approval, for this session. Returns the mode in force."""
+        return self._ask(ApprovalsData, {"type": "set_approvals", "mode": mode})
+
+    def get_sandbox(self) -> SandboxReport:
+        """What the sandbox of the tools prevents, and what it does not."""
+        return self._ask(SandboxReport, {"type": "get_sandbox"})
 
     def set_limits(
         self,

@@ -195,6 +195,20 @@ class AgentStartEvent(_AgentStartEventRequired, total=False):
     #: The record is shorter than it was, because of `maxFrameBytes`.
     cut: Cut
 
+#: Which tool calls need an approval, from the least strict mode to the strictest.
+#: `off`: None.
+#: `edits`: All but reading, and but editing files in the working directory.
+#: `ask`: All but reading.
+#: `read-only`: None: reading runs, everything else is refused.
+ApprovalMode: TypeAlias = Literal["off", "edits", "ask", "read-only"]
+
+
+class ApprovalsData(TypedDict):
+    """The data of the response to `set_approvals`."""
+
+    #: The mode in force.
+    mode: ApprovalMode
+
 
 class _AssistantMessageRequired(TypedDict):
     content: list[Block]
@@ -456,6 +470,20 @@ class BranchSummary(TypedDict):
     timestamp: int
 
 
+class _CanaryResultRequired(TypedDict):
+    attempt: str
+    blocked: bool
+
+
+class CanaryResult(_CanaryResultRequired, total=False):
+    """An attempt to leave the sandbox, made by a program that was started like one of a tool, or by a
+    thread that tools run on.
+    """
+
+    #: The error of the operating system, or what went wrong.
+    detail: str
+
+
 class _CapabilitiesRequired(TypedDict):
     #: Always `tiller`.
     server: str
@@ -546,6 +574,8 @@ ClientLine: TypeAlias = Union[
     "RemoveQueuedCommand",
     "SetLimitsCommand",
     "GetLimitsCommand",
+    "SetApprovalsCommand",
+    "GetSandboxCommand",
     "GetStateCommand",
     "GetMessagesCommand",
     "GetMessagesPageCommand",
@@ -908,6 +938,14 @@ class _DialogSelectRequired(TypedDict):
 class DialogSelect(_DialogSelectRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _DialogConfirmRequired(TypedDict):
@@ -919,6 +957,14 @@ class _DialogConfirmRequired(TypedDict):
 class DialogConfirm(_DialogConfirmRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _DialogInputRequired(TypedDict):
@@ -929,6 +975,14 @@ class _DialogInputRequired(TypedDict):
 class DialogInput(_DialogInputRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     placeholder: str
 
 
@@ -940,6 +994,14 @@ class _DialogEditorRequired(TypedDict):
 class DialogEditor(_DialogEditorRequired, total=False):
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     prefill: str
 
 #: A dialog. Serializes as the fields of an `extension_ui_request`.
@@ -1129,6 +1191,14 @@ class ExtensionUiRequestEventSelect(_ExtensionUiRequestEventSelectRequired, tota
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _ExtensionUiRequestEventConfirmRequired(TypedDict):
@@ -1152,6 +1222,14 @@ class ExtensionUiRequestEventConfirm(_ExtensionUiRequestEventConfirmRequired, to
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
 
 
 class _ExtensionUiRequestEventInputRequired(TypedDict):
@@ -1174,6 +1252,14 @@ class ExtensionUiRequestEventInput(_ExtensionUiRequestEventInputRequired, total=
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     placeholder: str
 
 
@@ -1197,6 +1283,14 @@ class ExtensionUiRequestEventEditor(_ExtensionUiRequestEventEditorRequired, tota
     cut: Cut
     #: Milliseconds until the dialog ends with its default answer.
     timeout: int
+    toolCallId: str
+    toolName: str
+    #: The arguments that the tool will run with.
+    args: dict[str, Any]
+    #: The command of a shell tool.
+    command: str
+    #: What the call would change, as a unified diff.
+    diff: str
     prefill: str
 
 
@@ -1327,6 +1421,8 @@ class ExtensionUiResponse(_ExtensionUiResponseRequired, total=False):
     value: str
     confirmed: bool
     cancelled: bool
+    #: Why an approval is denied, for the model.
+    reason: str
 
 
 class _ExtensionUiResponseCommandRequired(TypedDict):
@@ -1340,6 +1436,8 @@ class ExtensionUiResponseCommand(_ExtensionUiResponseCommandRequired, total=Fals
     value: str
     confirmed: bool
     cancelled: bool
+    #: Why an approval is denied, for the model.
+    reason: str
 
 
 class _FollowUpCommandRequired(TypedDict):
@@ -2064,6 +2162,38 @@ class GetRecordResponse(_GetRecordResponseRequired, total=False):
     cut: Cut
 
 
+class _GetSandboxCommandRequired(TypedDict):
+    type: Literal["get_sandbox"]
+
+
+class GetSandboxCommand(_GetSandboxCommandRequired, total=False):
+    """What the sandbox of the tools prevents, and what it does not."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _GetSandboxResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["get_sandbox"]
+    success: Literal[True]
+    data: SandboxReport
+
+
+class GetSandboxResponse(_GetSandboxResponseRequired, total=False):
+    """The response to a `get_sandbox` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
 class _GetSessionStatsCommandRequired(TypedDict):
     type: Literal["get_session_stats"]
 
@@ -2294,6 +2424,8 @@ class HelloData(_HelloDataRequired, total=False):
     maxFrameBytes: int
     #: If `tool_execution_update` carries deltas.
     toolUpdates: ToolUpdates
+    #: The sandbox of the tools. Absent if there is none.
+    sandbox: SandboxSummary
 
 
 class _HelloResponseRequired(TypedDict):
@@ -3123,6 +3255,12 @@ class NavigateTreeResponse(_NavigateTreeResponseRequired, total=False):
     cut: Cut
 
 
+class NetworkAccess(TypedDict):
+    enforced: bool
+    #: Whether tools may use the network.
+    allowed: bool
+
+
 class NewSession(TypedDict, total=False):
     #: The path of the session that this one continues.
     parentSession: str
@@ -3426,6 +3564,13 @@ class QueuedTarget(TypedDict, total=False):
     #: If several queued messages have it, the first one is meant.
     clientMessageId: str
 
+
+class ReadAccess(TypedDict):
+    """Which files can be read: all but these."""
+
+    enforced: bool
+    hidden: list[str]
+
 #: Why a conversation is compacted.
 #: `manual`: Requested by the client.
 #: `threshold`: The window is nearly full.
@@ -3592,6 +3737,51 @@ class RuleSource(TypedDict):
     level: RuleLevel
 
 
+class SandboxMechanisms(TypedDict):
+    """What the kernel offers, and is used."""
+
+    #: The version of Landlock; 0 if the kernel has none.
+    landlock: int
+    seccomp: bool
+    noNewPrivileges: bool
+
+#: What the tools of a session may change, from the least strict mode to the strictest.
+#: `off`: Whatever the user may change.
+#: `workspace-write`: Files in the working directory.
+#: `read-only`: No files of the user.
+SandboxMode: TypeAlias = Literal["off", "workspace-write", "read-only"]
+
+
+class _SandboxReportRequired(TypedDict):
+    mode: SandboxMode
+    #: Whether everything that the mode promises was tried and is enforced. If not, tools are
+    #: refused, unless `--sandbox-best-effort` allows less.
+    enforced: bool
+    mechanisms: SandboxMechanisms
+    writes: WriteAccess
+    reads: ReadAccess
+    network: NetworkAccess
+    signals: SignalAccess
+    #: What the sandbox does not prevent, in sentences.
+    notCovered: list[str]
+    #: What a program in the sandbox has tried.
+    canary: list[CanaryResult]
+
+
+class SandboxReport(_SandboxReportRequired, total=False):
+    """The data of `get_sandbox`: what was requested, and what is true."""
+
+    #: Why not.
+    problem: str
+
+
+class SandboxSummary(TypedDict):
+    """`sandbox` in `get_state` and `hello`."""
+
+    mode: SandboxMode
+    enforced: bool
+
+
 class SequenceInfo(TypedDict):
     """The numbers of records. The response carries its own `seq`."""
 
@@ -3644,6 +3834,8 @@ ServerLine: TypeAlias = Union[
     "RemoveQueuedResponse",
     "SetLimitsResponse",
     "GetLimitsResponse",
+    "SetApprovalsResponse",
+    "GetSandboxResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -3711,6 +3903,8 @@ ServerResponse: TypeAlias = Union[
     "RemoveQueuedResponse",
     "SetLimitsResponse",
     "GetLimitsResponse",
+    "SetApprovalsResponse",
+    "GetSandboxResponse",
     "GetStateResponse",
     "GetMessagesResponse",
     "GetMessagesPageResponse",
@@ -3898,6 +4092,43 @@ class _SetActiveToolsResponseRequired(TypedDict):
 
 class SetActiveToolsResponse(_SetActiveToolsResponseRequired, total=False):
     """The response to a `set_active_tools` that has succeeded."""
+
+    #: As in the command; absent if it had none.
+    id: Any
+    #: The number of the record: 1 for the first, then one more each time. With `sequence` of
+    #: `hello` only.
+    seq: int
+    #: Names the process that counts. With `sequence` of `hello` only.
+    epoch: str
+    #: The record is shorter than it was, because of `maxFrameBytes`.
+    cut: Cut
+
+
+class SetApprovals(TypedDict):
+    mode: ApprovalMode
+
+
+class _SetApprovalsCommandRequired(TypedDict):
+    type: Literal["set_approvals"]
+    mode: ApprovalMode
+
+
+class SetApprovalsCommand(_SetApprovalsCommandRequired, total=False):
+    """Which tool calls need an approval, for this session only."""
+
+    #: Any JSON value. The response has the same.
+    id: Any
+
+
+class _SetApprovalsResponseRequired(TypedDict):
+    type: Literal["response"]
+    command: Literal["set_approvals"]
+    success: Literal[True]
+    data: ApprovalsData
+
+
+class SetApprovalsResponse(_SetApprovalsResponseRequired, total=False):
+    """The response to a `set_approvals` that has succeeded."""
 
     #: As in the command; absent if it had none.
     id: Any
@@ -4458,6 +4689,10 @@ class SettingsData(TypedDict):
     changeable: list[str]
 
 
+class SignalAccess(TypedDict):
+    enforced: bool
+
+
 class _StateDataRequired(TypedDict):
     #: `null` if there is no model; a placeholder at level `pi-delta`.
     model: Model
@@ -4483,6 +4718,10 @@ class StateData(_StateDataRequired, total=False):
     #: Absent if the session is only in memory.
     sessionFile: str
     sessionName: str
+    #: Which tool calls need an approval. Absent if none do.
+    approvals: ApprovalMode
+    #: The sandbox of the tools. Absent if there is none.
+    sandbox: SandboxSummary
 
 
 class _StatsDataRequired(TypedDict):
@@ -5073,3 +5312,11 @@ class UserMessage(TypedDict):
 #: `steer`: It is queued as by `steer`.
 #: `followUp`: It is queued as by `follow_up`.
 WhenBusy: TypeAlias = Literal["steer", "followUp"]
+
+
+class WriteAccess(TypedDict):
+    """Which files can be changed."""
+
+    enforced: bool
+    #: The folders in which files can be changed.
+    roots: list[str]

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, Union
 
 from .generated import (
     ActiveToolsData,
+    ApprovalMode,
+    ApprovalsData,
     AvailableCommandsData,
     BashData,
     Capabilities,
@@ -50,6 +52,7 @@ from .generated import (
     QueuedMessageData,
     RecordPiece,
     ReloadData,
+    SandboxReport,
     ServerEvent,
     ServerLine,
     SessionsData,
@@ -83,6 +86,8 @@ PromptResult: TypeAlias = PromptResultEvent
 __all__ = [
     "ActiveToolsData",
     "AttachMode",
+    "ApprovalMode",
+    "ApprovalsData",
     "AvailableCommandsData",
     "BashData",
     "Capabilities",
@@ -129,6 +134,7 @@ __all__ = [
     "QueuedMessageData",
     "RecordPiece",
     "ReloadData",
+    "SandboxReport",
     "ServerEvent",
     "ServerLine",
     "ServerStoppingEvent",

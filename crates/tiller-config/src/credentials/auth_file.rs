@@ -97,6 +97,14 @@ impl AuthFile {
         self.entries.keys()
     }
 
+    /// The environment variables that keys are filled from.
+    pub(super) fn key_variables(&self) -> impl Iterator<Item = String> {
+        self.entries.values().flat_map(|entry| match entry {
+            AuthEntry::Key { key, .. } => key.variables(),
+            AuthEntry::Oauth { .. } => Vec::new(),
+        })
+    }
+
     /// All secrets that are known without running a command. `variable` reads the environment.
     pub(super) fn secrets<'a>(&'a self, variable: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
         let mut secrets: Vec<String> = self.printed.values().cloned().collect();

@@ -83,6 +83,7 @@ pub(super) async fn output_of(command: &str) -> Result<String, String> {
         cwd: Arc::new(PathBuf::from(".")),
         env: Arc::new([]),
         shell: Shell::default(),
+        confinement: None,
     };
     let running = execute(command, |_| {}, CancellationToken::new());
     let outcome = tokio::time::timeout(COMMAND_MAX, running).await;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tiller_agent::approvals::ApprovalMode;
+use tiller_agent::sandbox::SandboxMode;
 
 use super::Settings;
 use crate::jsonc;
@@ -34,6 +36,8 @@ pub fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<String, Valu
     migrate_old_names(&mut values);
     remove_nulls(&mut values);
     let mut value = Value::Object(values);
+    // Fails closed: a mistake in what restricts tools must not allow them.
+    let (mut asks, mut restricts) = (false, false);
     for fault in 0.. {
         let Err(err) = serde_path_to_error::deserialize::<_, Settings>(&value) else { break };
         let mut keys: Vec<String> = err.path().iter().filter_map(key).collect();
@@ -44,9 +48,22 @@ pub fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<String, Valu
         let path = path.display();
         let reason = err.into_inner();
         diagnostics.push(format!("Invalid {name} setting in {path} is ignored: {reason}"));
+        restricts |= keys.first().is_some_and(|key| key == "sandbox");
+        asks |= keys.first().is_some_and(|key| key == "approvals" || key == "permissions");
         if !remove_at(&mut value, &keys) {
             return Map::new();
         }
+    }
+    if restricts && let Value::Object(values) = &mut value {
+        let path = path.display();
+        diagnostics.push(format!("Tools may change no files because of {path}"));
+        values.insert("sandbox".to_owned(), json!({ "mode": SandboxMode::ReadOnly }));
+    }
+    if asks && let Value::Object(values) = &mut value {
+        let path = path.display();
+        diagnostics.push(format!("Tool calls need an approval because of {path}"));
+        let mode = read_one(values, "approvals").unwrap_or_default();
+        values.insert("approvals".to_owned(), ApprovalMode::Ask.max(mode).name().into());
     }
     match value {
         Value::Object(values) => values,

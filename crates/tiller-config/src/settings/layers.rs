@@ -4,9 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 
-use super::Settings;
 use super::file::read_one;
+use super::{PermissionSettings, SandboxSettings, Settings};
 
 /// The settings of both files.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +50,37 @@ impl Layers {
         if let Value::Object(raw) = value {
             settings.raw = raw;
         }
+        self.tighten(&mut settings);
         settings
+    }
+
+    /// A project can only make approvals stricter.
+    fn tighten(&self, settings: &mut Settings) {
+        let mode = |scope| self.value::<ApprovalMode>(scope, "approvals");
+        settings.approvals = mode(Scope::User).max(mode(Scope::Project));
+        settings.permissions = self.permissions();
+        settings.sandbox = self.sandbox();
+    }
+
+    /// The user's sandbox, as far as the project does not restrict it further.
+    fn sandbox(&self) -> SandboxSettings {
+        let user: SandboxSettings = self.value(Scope::User, "sandbox");
+        let project: SandboxSettings = self.value(Scope::Project, "sandbox");
+        let forbids_network = || self.project.get("sandbox")?.get("network")?.as_bool();
+        SandboxSettings {
+            mode: user.mode.max(project.mode),
+            network: user.network && forbids_network() != Some(false),
+            ..user
+        }
+    }
+
+    /// The rules of both files, without what the project would allow.
+    pub(crate) fn permissions(&self) -> PermissionSettings {
+        let mut user: PermissionSettings = self.value(Scope::User, "permissions");
+        let project: PermissionSettings = self.value(Scope::Project, "permissions");
+        user.ask.extend(project.ask);
+        user.deny.extend(project.deny);
+        user
     }
 
     /// A list of files or folders. Those of both files count, the project's first.

@@ -6,8 +6,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tiller_agent::approvals::ApprovalMode;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_agent::sandbox::SandboxSummary;
 use tiller_agent::todo::TodoList;
 
 /// The data of `get_state`.
@@ -36,6 +38,12 @@ pub struct StateData<'a> {
     pub pending_message_count: usize,
     /// The same number under the name that xcsh uses.
     pub queued_message_count: usize,
+    /// Which tool calls need an approval. Absent if none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<ApprovalMode>,
+    /// The sandbox of the tools. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSummary>,
     /// The todo list. At level `xcsh` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]

@@ -1,4 +1,5 @@
-//! Dialogs and notices of extensions: requests to the client, and its answers.
+//! Dialogs and notices of extensions, and questions about tool calls: requests to the client, and
+//! its answers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::ExtensionTaskDone;
+use crate::approvals::{self, OpenApproval};
 use crate::extensions::host_api::no_answer;
 use crate::state::SessionState;
 use crate::tasks::Responder;
@@ -26,9 +28,11 @@ pub(super) struct Dialogs {
     emits_titles: bool,
 }
 
-struct OpenDialog {
-    kind: DialogKind,
-    answer: Responder<Value>,
+enum OpenDialog {
+    /// An extension waits for the answer.
+    Extension { kind: DialogKind, answer: Responder<Value> },
+    /// A tool call waits for the user's decision.
+    Approval(Box<OpenApproval>),
 }
 
 impl Dialogs {
@@ -38,8 +42,11 @@ impl Dialogs {
 
     /// A dialog that timed out or was cancelled gets its default answer. Returns whether it was open.
     fn close(&mut self, id: &str) -> bool {
-        let Some(open) = self.open.remove(id) else { return false };
-        open.answer.respond(no_answer(&open.kind));
+        match self.open.remove(id) {
+            Some(OpenDialog::Extension { kind, answer }) => answer.respond(no_answer(&kind)),
+            Some(OpenDialog::Approval(open)) => open.expire(),
+            None => return false,
+        }
         true
     }
 
@@ -47,23 +54,33 @@ impl Dialogs {
     fn client_left(&mut self) {
         self.is_client_gone = true;
         for (_, open) in self.open.drain() {
-            open.answer.respond(no_answer(&open.kind));
+            match open {
+                OpenDialog::Extension { kind, answer } => answer.respond(no_answer(&kind)),
+                OpenDialog::Approval(open) => open.client_left(),
+            }
         }
     }
 
-    /// The client answers a dialog. Unknown and closed dialogs are ignored. Returns whether it was
-    /// open.
-    fn answer(&mut self, id: &str, answer: UiAnswer) -> bool {
-        let Some(open) = self.open.remove(id) else { return false };
-        let none = no_answer(&open.kind);
-        let value = match (&open.kind, answer) {
-            (DialogKind::Confirm { .. }, UiAnswer::Confirmed(yes)) => Value::Bool(yes),
-            (DialogKind::Confirm { .. }, _) => none,
-            (_, UiAnswer::Value(text)) => Value::String(text),
-            (_, _) => none,
-        };
-        open.answer.respond(value);
-        true
+    /// Takes the open questions about tool calls, with their ids.
+    fn take_approvals(&mut self) -> Vec<(String, OpenApproval)> {
+        let is_approval =
+            |_: &String, open: &mut OpenDialog| matches!(open, OpenDialog::Approval(_));
+        let approvals = self.open.extract_if(is_approval);
+        let taken = approvals.filter_map(|(id, open)| match open {
+            OpenDialog::Approval(open) => Some((id, *open)),
+            OpenDialog::Extension { .. } => None,
+        });
+        taken.collect()
+    }
+}
+
+/// The answer of an extension's dialog.
+fn value_of(kind: &DialogKind, answer: UiAnswer) -> Value {
+    match (kind, answer) {
+        (DialogKind::Confirm { .. }, UiAnswer::Confirmed(yes)) => Value::Bool(yes),
+        (DialogKind::Confirm { .. }, _) => no_answer(kind),
+        (_, UiAnswer::Value(text) | UiAnswer::Reasoned { value: text, .. }) => Value::String(text),
+        (_, _) => no_answer(kind),
     }
 }
 
@@ -76,10 +93,25 @@ pub(super) fn open_dialog(
     if state.extensions.dialogs.is_client_gone {
         return answer.respond(no_answer(&dialog.kind));
     }
+    let open = OpenDialog::Extension { kind: dialog.kind.clone(), answer };
+    open_any(state, dialog, cancel, open);
+}
+
+/// Asks the user about a tool call.
+pub(crate) fn open_approval(
+    state: &mut SessionState,
+    dialog: Dialog,
+    cancel: CancellationToken,
+    open: OpenApproval,
+) {
+    open_any(state, dialog, cancel, OpenDialog::Approval(Box::new(open)));
+}
+
+fn open_any(state: &mut SessionState, dialog: Dialog, cancel: CancellationToken, open: OpenDialog) {
     let id = Uuid::new_v4().to_string();
-    show(state, id.clone(), UiRequest::Dialog(dialog.clone()));
     let timeout = dialog.timeout.map(Duration::from_millis);
-    state.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
+    show(state, id.clone(), UiRequest::Dialog(dialog));
+    state.extensions.dialogs.open.insert(id.clone(), open);
     state.tasks.spawn(async move {
         let expired = async {
             match timeout {
@@ -100,10 +132,24 @@ pub(crate) fn client_left(state: &mut SessionState) {
     state.extensions.dialogs.client_left();
 }
 
-pub(crate) fn ui_answered(state: &mut SessionState, id: &str, answer: UiAnswer) {
-    if state.extensions.dialogs.answer(id, answer) {
-        state.outbox.dialog_closed(id.to_owned());
+/// No client can answer questions about tool calls any more.
+pub(crate) fn deny_approvals(state: &mut SessionState) {
+    for (id, open) in state.extensions.dialogs.take_approvals() {
+        open.client_left();
+        state.outbox.dialog_closed(id);
     }
+}
+
+/// The client answers a dialog. Unknown and closed dialogs are ignored.
+pub(crate) fn ui_answered(state: &mut SessionState, id: &str, answer: UiAnswer) {
+    match state.extensions.dialogs.open.remove(id) {
+        Some(OpenDialog::Extension { kind, answer: responder }) => {
+            responder.respond(value_of(&kind, answer));
+        }
+        Some(OpenDialog::Approval(open)) => approvals::answered(state, *open, answer),
+        None => return,
+    }
+    state.outbox.dialog_closed(id.to_owned());
 }
 
 /// A dialog has timed out or was cancelled.

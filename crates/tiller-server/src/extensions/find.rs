@@ -83,8 +83,18 @@ pub fn find(project: &Project, flags: &ExtensionFlags) -> Discovery {
             search.package(&configured, project);
         }
     }
+    if flags.are_refused {
+        let refused = search.discovery.found.drain(..).map(|found| Problem {
+            what: found.extension.path.display().to_string(),
+            error: REFUSED.to_owned(),
+        });
+        search.discovery.problems.extend(refused.collect::<Vec<_>>());
+    }
     search.discovery
 }
+
+const REFUSED: &str =
+    "extensions are not loaded where a sandbox is on, because they would run outside of it";
 
 /// The first path on the command line that does not exist: most likely a typing error.
 pub fn missing_path(project: &Project, flags: &ExtensionFlags) -> Option<PathBuf> {

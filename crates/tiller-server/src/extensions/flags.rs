@@ -10,6 +10,8 @@ pub struct ExtensionFlags {
     pub paths: Vec<String>,
     /// Do not load extensions from the default folders.
     pub only_these: bool,
+    /// Load none, because of the sandbox: they would run in this process, outside of it.
+    pub are_refused: bool,
     /// Exit if an extension cannot be loaded.
     pub is_strict: bool,
     /// Options that extensions may have registered.

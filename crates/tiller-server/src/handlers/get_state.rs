@@ -9,7 +9,7 @@ use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::Tool;
 use tiller_config::models::Models;
 use tiller_protocol::data::{LastTextData, OfferedTool, StateData};
-use tiller_protocol::{Level, ListRange, Messages, Reply, stored};
+use tiller_protocol::{ApprovalMode, Level, ListRange, Messages, Reply, stored};
 use tiller_session::{Page, PageRange};
 
 use super::{data, page};
@@ -48,6 +48,8 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
         message_count: state.session.conversation().message_count(),
         pending_message_count: waiting,
         queued_message_count: waiting,
+        approvals: Some(state.approvals.mode()).filter(|mode| *mode != ApprovalMode::Off),
+        sandbox: state.workspace.sandbox().map(|sandbox| sandbox.summary()),
         todo_phases,
         system_prompt,
         dump_tools: tools.as_deref().map(|tools| tools.iter().map(offered_tool).collect()),

@@ -26,7 +26,8 @@ pub(crate) fn hello(
     state.outbox.change_format(client, format);
     state.todos.set_level(format.level);
     let diagnostics = state.project.diagnostics().map(Cow::Borrowed).collect();
-    data(&hello_data(format, names(COMMANDS), diagnostics))
+    let sandbox = state.workspace.sandbox().map(|sandbox| sandbox.summary());
+    data(&HelloData { sandbox, ..hello_data(format, names(COMMANDS), diagnostics) })
 }
 
 pub(crate) fn hello_data<'a>(
@@ -48,6 +49,7 @@ pub(crate) fn hello_data<'a>(
         sequence: sequence(format),
         max_frame_bytes: format.max_frame_bytes,
         tool_updates: Some(format.tool_updates).filter(|form| *form == ToolUpdates::Deltas),
+        sandbox: None,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::queues::Dequeued;
 use crate::run_host::{RunHost, RunRequest};
 use crate::server::Input;
 use crate::state::SessionState;
-use crate::{mcp, prompt_results, todos, tools};
+use crate::{approvals, mcp, prompt_results, todos, tools};
 
 /// Starts a run with these messages, or with the queued ones if there are none.
 pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
@@ -39,6 +39,8 @@ pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
         cancel: cancel.clone(),
         turns: AtomicU64::new(0),
         limits: state.budget.switch(),
+        approvals: state.approvals.switch(),
+        cwd: state.workspace.shared_cwd(),
     };
     // Loaded when the prompt was accepted.
     let history = state.session.conversation().loaded().unwrap_or_default().to_vec();
@@ -82,6 +84,7 @@ pub(crate) fn abort(state: &mut SessionState) {
 pub(crate) fn stop(state: &mut SessionState) {
     state.work.shut_down();
     dialogs::client_left(state);
+    state.approvals.client_left();
     abort(state);
     state.client_bash.abort_all();
 }
@@ -170,6 +173,7 @@ pub(crate) fn answer(state: &mut SessionState, request: RunRequest) {
             responder.respond(message_ended(state, message))
         }
         RunRequest::CheckLimits(step, responder) => responder.respond(state.budget.reached(step)),
+        RunRequest::Approve(call, responder) => approvals::request(state, *call, responder),
         RunRequest::Interrupted(responder) => responder.respond(state.queues.interrupts()),
     }
 }
@@ -196,6 +200,7 @@ pub(crate) fn setup(state: &mut SessionState) -> RequestSetup {
         cwd: state.workspace.shared_cwd(),
         env: state.workspace.tool_env(&session_id, &model, level),
         process_limits: state.budget.limits().of_processes(),
+        confinement: state.workspace.confinement(),
         rules: state.project.rules(),
         session_id,
         model,

@@ -11,7 +11,7 @@ const CONTEXT: usize = 4;
 /// time, the diff may be larger than necessary.
 const COMPARE_MAX: Duration = Duration::from_secs(1);
 
-pub(super) struct Diff<'t> {
+pub(crate) struct Diff<'t> {
     old: Vec<&'t str>,
     new: Vec<&'t str>,
     /// Changes with their context; nearby changes form one group.
@@ -19,7 +19,7 @@ pub(super) struct Diff<'t> {
 }
 
 impl Diff<'_> {
-    pub(super) fn between<'t>(old: &'t str, new: &'t str) -> Diff<'t> {
+    pub(crate) fn between<'t>(old: &'t str, new: &'t str) -> Diff<'t> {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();
         let deadline = Instant::now().checked_add(COMPARE_MAX);
@@ -28,13 +28,13 @@ impl Diff<'_> {
     }
 
     /// The number of the first changed line, in the new text.
-    pub(super) fn first_changed_line(&self) -> Option<usize> {
+    pub(crate) fn first_changed_line(&self) -> Option<usize> {
         let changed = |op: &&DiffOp| op.tag() != DiffTag::Equal;
         self.groups.first()?.iter().find(changed).map(|op| op.new_range().start + 1)
     }
 
     /// The changed lines with their numbers; omitted lines are shown as `...`.
-    pub(super) fn numbered(&self) -> String {
+    pub(crate) fn numbered(&self) -> String {
         let width = self.old.len().max(self.new.len()).to_string().len();
         let gap = format!(" {:width$} ...", "");
         let mut lines = Vec::new();
@@ -60,7 +60,7 @@ impl Diff<'_> {
     }
 
     /// The unified diff.
-    pub(super) fn patch(&self, name: &str) -> String {
+    pub(crate) fn patch(&self, name: &str) -> String {
         let mut patch = format!("--- {name}\n+++ {name}\n");
         for group in &self.groups {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };

@@ -508,7 +508,7 @@ fn answer_note(kind: &DialogKind, answer: &UiAnswer) -> String {
         (_, UiAnswer::Confirmed(true)) => "[yes]".to_owned(),
         (_, UiAnswer::Confirmed(false)) => "[no]".to_owned(),
         (DialogKind::Select { .. }, UiAnswer::Value(value)) => format!("[{}]", one_line(value)),
-        (_, UiAnswer::Value(_)) => "[answered]".to_owned(),
+        (_, UiAnswer::Value(_) | UiAnswer::Reasoned { .. }) => "[answered]".to_owned(),
     }
 }
 

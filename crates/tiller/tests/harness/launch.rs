@@ -100,6 +100,7 @@ pub fn launch(
         tools: ToolConfig { active: tools, todo_tool, ..ToolConfig::default() },
         mcp: McpOptions { holds_clock: true, ..McpOptions::default() },
         limits: Limits::default(),
+        asks_client: option("asks-client") != Some("no"),
         settings,
         project: place,
         extension_plan,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::approvals::ApprovalLaws;
 use super::message::{Growing, Stream};
 use super::wording::plain;
 
@@ -41,6 +42,7 @@ pub struct Laws {
     /// The ids of requests to the client, and of entries that were announced.
     ui_requests: BTreeSet<String>,
     entries: BTreeSet<String>,
+    pub approvals: ApprovalLaws,
 }
 
 /// What was seen since `agent_start`.
@@ -92,6 +94,7 @@ impl Laws {
             last_seq: None,
             ui_requests: BTreeSet::new(),
             entries: BTreeSet::new(),
+            approvals: ApprovalLaws::default(),
         }
     }
 
@@ -100,7 +103,8 @@ impl Laws {
         let Ok(Value::Object(request)) = serde_json::from_str(line) else { return };
         let Some(id) = request.get("id") else { return };
         match request.get("type").and_then(Value::as_str) {
-            Some("extension_ui_response" | "host_tool_update") => {}
+            Some("extension_ui_response") => self.approvals.sent(&request),
+            Some("host_tool_update") => {}
             Some("host_tool_result") => {
                 if request.get("result").is_some_and(|result| result["content"].is_array()) {
                     self.host_calls.remove(&plain(id));
@@ -158,6 +162,7 @@ impl Laws {
         {
             return Err(format!("hello did not promise the event {kind}"));
         }
+        self.approvals.watch(kind, record)?;
         match kind {
             "response" => self.response(record),
             "agent_start" => match self.run.replace(Run::default()) {
@@ -275,7 +280,7 @@ impl Laws {
     /// A request has its own id and the fields of its method; only the four dialogs are answered.
     fn ui_request(&mut self, record: &Value) -> Result<(), String> {
         let (required, optional): (&[&str], &[&str]) = match plain(&record["method"]).as_str() {
-            "select" => (&["title", "options"], &["timeout"]),
+            "select" => (&["title", "options"], SELECT_OPTIONAL),
             "confirm" => (&["title", "message"], &["timeout"]),
             "input" => (&["title"], &["placeholder", "timeout"]),
             "editor" => (&["title"], &["prefill"]),
@@ -376,6 +381,9 @@ impl Laws {
         Ok(())
     }
 }
+
+/// All but the first belong to a question about a tool call.
+const SELECT_OPTIONAL: &[&str] = &["timeout", "toolCallId", "toolName", "args", "command", "diff"];
 
 /// Whether a message may stand outside of turns.
 fn is_aside(message: &Value) -> bool {

@@ -4,6 +4,7 @@
 pub mod acp;
 pub mod acp_laws;
 mod acp_printer;
+mod approvals;
 pub mod corpus;
 mod disk;
 pub mod door;

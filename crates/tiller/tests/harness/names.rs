@@ -15,6 +15,10 @@ impl Names {
         Names { known: Vec::new(), sessions: 1, entries: 0, ui_requests: 0 }
     }
 
+    pub fn ui_requests(&self) -> usize {
+        self.ui_requests
+    }
+
     /// Finds ids in a record and names the new ones.
     pub fn meet(&mut self, value: &Value) {
         match value {

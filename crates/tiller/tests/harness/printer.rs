@@ -101,6 +101,21 @@ impl Printer {
         typed::check_command(line)
     }
 
+    /// No call of these tools may run without an approval.
+    pub fn guard(&mut self, tools: &'static [&'static str]) {
+        self.laws.approvals.guard(tools);
+    }
+
+    /// How many calls the client has allowed.
+    pub fn allowed_calls(&self) -> usize {
+        self.laws.approvals.allowed()
+    }
+
+    /// How many requests to the user there were.
+    pub fn ui_requests(&self) -> usize {
+        self.names.ui_requests()
+    }
+
     /// A line of the client with ids and the scratch folder in place of their names.
     pub fn with_ids(&self, line: &str) -> String {
         self.names.replace_names_in(line).replace("FOLDER", &self.folder)

@@ -112,6 +112,16 @@ impl TestServer {
         self.take(&[Line::Client(EXTRAS.to_owned())])
     }
 
+    /// No call of these tools may run without an approval.
+    pub fn guard(&mut self, tools: &'static [&'static str]) {
+        self.printer.guard(tools);
+    }
+
+    /// How many requests to the user there were.
+    pub fn ui_requests(&self) -> usize {
+        self.printer.ui_requests()
+    }
+
     /// Applies a group of transcript lines.
     pub fn take(&mut self, group: &[Line]) -> Result<(), String> {
         let mut bytes = Vec::new();
@@ -163,8 +173,9 @@ impl TestServer {
         }
     }
 
-    /// Waits for the end after EOF or a signal. Returns how many prompts had a result.
-    pub async fn end(mut self, played: &mut String) -> Result<usize, String> {
+    /// Waits for the end after EOF or a signal. Returns how many prompts had a result, and how many
+    /// calls the client has allowed.
+    pub async fn end(mut self, played: &mut String) -> Result<(usize, usize), String> {
         let deadline = Instant::now() + END_MAX;
         while !self.task.is_finished() {
             if Instant::now() > deadline {
@@ -174,7 +185,7 @@ impl TestServer {
         }
         self.settle(played).await?;
         self.printer.finish()?;
-        Ok(self.printer.results())
+        Ok((self.printer.results(), self.printer.allowed_calls()))
     }
 
     pub fn folder(&self) -> &Path {

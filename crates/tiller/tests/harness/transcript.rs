@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Options: `wire LEVEL`, `model NAME`, `none` or `default`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
-//! `sessions kept`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
+//! `sessions kept`, `on-eof finish`, `asks-client no`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
 //! `system` (the system prompt too) or `records`. `extensions FILES` are those of the command line;
 //! with the word `discovered` the default folders are searched too. `flags NAME NAME=VALUE` are
 //! their flags. `examples FILES` copies files of `examples/extensions` to the scratch folder.
@@ -40,7 +40,7 @@ pub struct Transcript {
 }
 
 /// The known options.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 16] = [
     "wire",
     "model",
     "tools",
@@ -48,6 +48,7 @@ const OPTIONS: [&str; 15] = [
     "diagnostic",
     "sessions",
     "on-eof",
+    "asks-client",
     "trust",
     "updates",
     "show",

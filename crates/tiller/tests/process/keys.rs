@@ -566,6 +566,18 @@ fn commands_do_not_see_provider_keys_unless_settings_pass_them() {
     let models = r#"{"providers": {"corp": {"baseUrl": "http://127.0.0.1:1/v1", "apiKey": "${CORP}",
         "api": "openai-completions", "models": [{"id": "m"}]}}}"#;
     assert_eq!(seen_with_models(models, "{}", "{}", &[]), ",,,ed\ntool\n");
+    // In auth.json, too. The variable is not empty but absent.
+    let keys = r#"{"corp": {"type": "api_key", "key": "$CORP"}}"#;
+    let script =
+        "call bash {\"command\": \"echo ${CORP-absent} ${OPENAI_API_KEY-absent}\"}\nsay Done.\n";
+    let place = Place::new().with("talk.script", script);
+    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    let place = place.with(".pi/agent/auth.json", keys);
+    let arguments = ["--mode", "json", "--no-session", "--script", "talk.script", "Go."];
+    let mut command = place.command(&arguments);
+    command.env("CORP", "sk-corp").env("OPENAI_API_KEY", "sk-open");
+    let records = text(finish(command, ""));
+    assert!(records.contains("absent absent"), "{records}");
     let passes = r#"{"tools": {"passEnv": ["CORP"]}}"#;
     assert_eq!(seen_with_models(models, passes, "{}", &[]), ",,sk-corp,ed\ntool sk-corp\n");
 }

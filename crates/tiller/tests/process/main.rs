@@ -15,6 +15,7 @@ mod schema;
 mod skip;
 
 mod acp;
+mod approvals;
 mod chat;
 mod client;
 mod clients;
@@ -45,6 +46,7 @@ mod place;
 mod plain;
 mod proxies;
 mod rules;
+mod sandbox;
 mod secure;
 mod serve;
 mod session_links;

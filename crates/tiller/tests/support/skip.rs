@@ -13,7 +13,7 @@ use std::thread;
 const LOG: &str = "TILLER_SKIPPED_LOG";
 
 /// Records that the running test is skipped, or fails it. `group` is `SIDECAR`, `BROWSER`,
-/// `PYTHON`, `CLIENT`, `HOST`, `ACP`, `MCP` or `POSTGRES`.
+/// `PYTHON`, `CLIENT`, `HOST`, `ACP`, `MCP`, `POSTGRES` or `SANDBOX`.
 pub fn skip(group: &str, why: &str) {
     let required = format!("TILLER_{group}_TESTS");
     let is_required = std::env::var(&required).is_ok_and(|value| value == "required");
