@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::auth_command::AuthCommand;
 use crate::chat::ChatCommand;
 use crate::conform::ConformCommand;
+use crate::sandbox_command::SandboxCommand;
 use crate::schema_command::SchemaCommand;
 use crate::serve::{ConnectCommand, ServeCommand};
 use crate::session_command::SessionCommand;
@@ -57,6 +58,7 @@ fn full_command() -> Command {
         .subcommand(ConformCommand::command().name("conform"))
         .subcommand(ServeCommand::command().name("serve"))
         .subcommand(ConnectCommand::command().name("connect"))
+        .subcommand(SandboxCommand::command().name("sandbox"))
         .subcommand(SchemaCommand::command().name("schema"))
         .subcommand(CompletionsCommand::command().name("completions").about(shells))
         .subcommand(ManCommand::command().name("man"))

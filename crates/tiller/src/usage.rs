@@ -13,7 +13,7 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "chat",
     "session",
     "store",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 11] = [
     "conform",
     "serve",
     "connect",
+    "sandbox",
     "schema",
     "completions",
     "man",
