@@ -1,5 +1,5 @@
 //! What a sandbox allows: which files can be changed, which cannot even be read, and whether there
-//! is a network. Made of the mode and of the folders of the user, without looking at any file.
+//! is a network. Made of the mode and of the folders of the user.
 
 use std::path::{Path, PathBuf};
 
@@ -88,6 +88,14 @@ impl Policy {
                 .collect(),
             network: config.network,
         }
+    }
+
+    /// The same with the places that links among the hidden paths lead to.
+    pub(crate) fn with_links_resolved(mut self) -> Policy {
+        let real = |path: &PathBuf| path.canonicalize().ok().filter(|real| real != path);
+        let behind_links: Vec<PathBuf> = self.hidden.iter().filter_map(real).collect();
+        self.hidden.extend(behind_links);
+        self
     }
 
     /// A hidden path inside a writable folder, where it can be hidden no more.

@@ -54,6 +54,7 @@ impl Sandbox {
 
     /// The same for another working directory.
     pub fn in_folder(&self, cwd: PathBuf) -> Sandbox {
+        let cwd = cwd.canonicalize().unwrap_or(cwd);
         let places = Places { cwd, ..self.places.clone() };
         Sandbox::new(self.config.clone(), places, self.runner.clone())
     }
@@ -67,6 +68,10 @@ impl Sandbox {
     pub fn summary(&self) -> SandboxSummary {
         let enforced = self.state.get().is_some_and(|tried| tried.report.enforced);
         SandboxSummary { mode: self.config.mode, enforced }
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::new(&self.config, &self.places).with_links_resolved()
     }
 
     fn tried(&self) -> &Tried {
@@ -107,7 +112,7 @@ impl Sandbox {
         let hidden = folder(".tiller-canary-", agent_dir)
             .or_else(|_| folder(".tiller-canary-", &std::env::temp_dir()));
         let hidden = hidden.map_err(cannot)?;
-        let mut policy = Policy::new(&self.config, &self.places);
+        let mut policy = self.policy();
         if let Some((secret, root)) = policy.conflict()
             && !self.config.best_effort
         {
@@ -144,7 +149,7 @@ impl Sandbox {
     }
 
     fn report_of(&self, problem: &Option<String>, canary: Vec<CanaryResult>) -> SandboxReport {
-        let policy = Policy::new(&self.config, &self.places);
+        let policy = self.policy();
         let holds = |attempts: &[&str]| {
             let mut tried =
                 canary.iter().filter(|result| attempts.contains(&&*result.attempt)).peekable();
@@ -188,8 +193,8 @@ impl Sandbox {
             "Other processes are visible, with their command lines; their memory and environment \
              are not.",
             "Priorities and processors of other processes of the user can be changed.",
-            "A file in a writable folder that is a hard link to a file outside is the same file, if \
-             it was there before.",
+            "A hard link that was there before is the same file as the one it is linked to: it can be \
+             read or changed where it lies.",
             "Time, processor, memory, disk space and the number of processes are not limited by \
              the sandbox.",
             "What tiller itself does is not in the sandbox: requests to models, session files, \
@@ -213,7 +218,7 @@ impl Sandbox {
     }
 
     fn allowed(&self, temp: &Path) -> String {
-        let policy = Policy::new(&self.config, &self.places);
+        let policy = self.policy();
         let roots = policy.writable.iter().map(|root| root.display().to_string());
         let roots: Vec<String> = roots.chain([format!("{} (TMPDIR)", temp.display())]).collect();
         let network = if policy.network { "on" } else { "off" };

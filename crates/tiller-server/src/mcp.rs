@@ -18,7 +18,7 @@ use tiller_agent::mcp::{
 };
 use tiller_agent::message::Arguments;
 use tiller_agent::provider::ToolSpec;
-use tiller_agent::tool::{Failure, Tool, ToolOutput, ToolResult};
+use tiller_agent::tool::{Failure, Tool, ToolEffect, ToolOutput, ToolResult};
 use tiller_config::mcp::{ConfiguredServer, resolve};
 use tiller_config::project::Resources;
 use tiller_config::tool_filter::ToolRules;
@@ -37,11 +37,17 @@ const READY_MAX: Duration = Duration::from_secs(10);
 const FOUND: usize = 5;
 const FOUND_MAX: usize = 20;
 
+/// Why no server is started where tools run in a sandbox.
+const OUTSIDE_THE_SANDBOX: &str =
+    "MCP servers are not started while tools run in a sandbox, because they would run outside of it";
+
 /// What the servers of a session have of the process.
 #[derive(Clone, Default)]
 pub struct McpOptions {
     /// A client cannot set servers either.
     pub is_off: bool,
+    /// Tools run in a sandbox. Servers would run outside of it, so none is started.
+    pub in_sandbox: bool,
     /// The environment of programs, and the variables that values may name.
     pub variables: Arc<HashMap<String, String>>,
     /// In tests: the clock of a paused runtime stands still while a server works.
@@ -163,9 +169,17 @@ impl McpState {
             name: server.name.clone(),
             state: state_of(server, &status),
             tool_count: status.tools.len(),
-            error: status.error().map(str::to_owned),
+            error: self.error_of(server, &status).map(str::to_owned),
         };
         running.pool.statuses().map(summary).collect()
+    }
+
+    /// Why a server does not work.
+    fn error_of<'a>(&self, server: &McpServer, status: &'a Status) -> Option<&'a str> {
+        match status.error() {
+            None if self.options.in_sandbox && !server.is_enabled => Some(OUTSIDE_THE_SANDBOX),
+            error => error,
+        }
     }
 
     /// What describes a tool's server to a search.
@@ -200,7 +214,8 @@ impl McpState {
             }),
         };
         let tasks = tasks.clone();
-        Tool::new(spec, move |arguments, _| find(tasks.clone(), arguments))
+        // It changes nothing but which tools are offered.
+        Tool::new(spec, move |arguments, _| find(tasks.clone(), arguments)).effect(ToolEffect::Reads)
     }
 
     fn summary_names(&self) -> Vec<String> {
@@ -260,7 +275,10 @@ fn update_servers(state: &mut SessionState) {
         return;
     }
     let cwd = cwd.to_owned();
-    let servers = merged(&resources.mcp, &state.mcp.client_servers);
+    let mut servers = merged(&resources.mcp, &state.mcp.client_servers);
+    if state.mcp.options.in_sandbox {
+        servers.iter_mut().for_each(|server| server.server.is_enabled = false);
+    }
     let client_servers = state.mcp.client_servers.clone();
     state.mcp.made_of = Some(MadeOf { resources, client_servers, cwd: cwd.clone() });
     if servers.is_empty() && state.mcp.running.is_none() {
@@ -419,6 +437,9 @@ pub(crate) fn set_client_servers(
     if state.mcp.options.is_off {
         return Err("MCP is switched off by --no-mcp".to_owned());
     }
+    if state.mcp.options.in_sandbox && !servers.is_empty() {
+        return Err(OUTSIDE_THE_SANDBOX.to_owned());
+    }
     state.mcp.client_servers = servers;
     update_servers(state);
     if let Some(running) = &mut state.mcp.running {
@@ -472,7 +493,7 @@ pub(crate) fn server_infos(state: &mut SessionState) -> Vec<McpServerInfo<'stati
                 .protocol_version
                 .as_deref()
                 .map(|version| version.to_owned().into()),
-            error: status.error().map(|error| error.to_owned().into()),
+            error: mcp.error_of(server, &status).map(|error| error.to_owned().into()),
             problems: status.problems.to_vec(),
             tools: tools.collect(),
         }

@@ -362,7 +362,10 @@ impl Launch {
         let mut tools = tool_config(args, &settings);
         let api_key = args.api_key.as_deref();
         let child_env = child_env(api_key, &env, models.credentials(), &settings);
-        let session_dir = args.session_dir.clone().or_else(|| settings.session_dir.clone());
+        let from_env = || env.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
+        let session_dir = args.session_dir.clone().or_else(from_env);
+        let session_dir = session_dir.map(|dir| env.cwd.join(dir));
+        let session_dir = session_dir.or_else(|| settings.session_dir.clone());
         let sandbox = args.sandbox().sandbox(&project, &settings, &cwd, session_dir);
         let mut extension_flags = args.extension_flags();
         let in_sandbox = sandbox.is_some();

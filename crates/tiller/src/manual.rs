@@ -9,6 +9,7 @@ use crate::auth_command::AuthCommand;
 use crate::chat::ChatCommand;
 use crate::conform::ConformCommand;
 use crate::mcp_command::McpCommand;
+use crate::sandbox_command::SandboxCommand;
 use crate::schema_command::SchemaCommand;
 use crate::serve::{ConnectCommand, ServeCommand};
 use crate::session_command::SessionCommand;
@@ -61,6 +62,7 @@ fn full_command() -> Command {
         .subcommand(AcpCommand::command().name("acp"))
         .subcommand(ServeCommand::command().name("serve"))
         .subcommand(ConnectCommand::command().name("connect"))
+        .subcommand(SandboxCommand::command().name("sandbox"))
         .subcommand(SchemaCommand::command().name("schema"))
         .subcommand(CompletionsCommand::command().name("completions").about(shells))
         .subcommand(ManCommand::command().name("man"))

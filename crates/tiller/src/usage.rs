@@ -13,7 +13,7 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "acp",
     "chat",
     "session",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 13] = [
     "conform",
     "serve",
     "connect",
+    "sandbox",
     "schema",
     "completions",
     "man",

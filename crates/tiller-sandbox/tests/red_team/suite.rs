@@ -56,6 +56,10 @@ impl Victims {
         }
         fs::write(root.join("outside/victim"), "original").unwrap();
         fs::write(root.join("agent/auth.json"), "the key").unwrap();
+        fs::create_dir_all(root.join("home")).unwrap();
+        fs::create_dir_all(root.join("vault")).unwrap();
+        fs::write(root.join("vault/id"), "a key behind a link").unwrap();
+        symlink(root.join("vault"), root.join("home/.ssh")).unwrap();
         fs::write(root.join("workspace/own"), "own").unwrap();
         symlink(root.join("outside/victim"), root.join("workspace/link")).unwrap();
         symlink(root.join("outside"), root.join("workspace/dir")).unwrap();

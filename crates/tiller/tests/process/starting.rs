@@ -202,6 +202,7 @@ fn help_has_groups_and_examples_and_fits_a_terminal() {
             "Model:",
             "Tools:",
             "Limits:",
+            "Sandbox:",
             "Session:",
             "Files:",
             "Commands:",

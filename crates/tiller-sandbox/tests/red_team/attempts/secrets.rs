@@ -16,6 +16,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         std::env::set_current_dir(aim.root.join("agent"))?;
         fs::read("auth.json").map(drop)
     }),
+    control("read a key behind a link", |aim| fs::read(aim.root.join("home/.ssh/id")).map(drop)),
+    control("read a key where a link leads", |aim| fs::read(aim.root.join("vault/id")).map(drop)),
     control("link a key into the workspace", |aim| fs::hard_link(aim.key(), aim.own("hard-key"))),
     control("move a key into the workspace", |aim| fs::rename(aim.key(), aim.own("taken-key"))),
     blocked("read the passwords of the system", |_| fs::read("/etc/shadow").map(drop)),

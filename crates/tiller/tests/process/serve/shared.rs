@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::types_of;
+use super::client::{ServeClient, types_of};
 use super::server::{ServeProcess, wait_until};
 use crate::client::Place;
 
@@ -134,7 +134,7 @@ fn other_clients_get_session_closed() {
 
 const HOST_TOOL: &str = "call look_up {\"word\": \"port\"}\n\nsay Looked.";
 
-fn register(client: &mut super::client::ServeClient, handle: &str) {
+fn register(client: &mut ServeClient, handle: &str) {
     let tool =
         json!({"name": "look_up", "description": "Look up", "parameters": {"type": "object"}});
     client.ask(json!({"type": "set_host_tools", "tools": [tool], "sessionId": handle}));
@@ -229,6 +229,32 @@ fn dialog_that_one_client_answers_is_closed_at_the_others() {
     fourth.ask(json!({"type": "attach", "sessionId": handle}));
     let records = fourth.arrived_of(&handle);
     assert!(!records.iter().any(is_dialog), "{records:?}");
+}
+
+#[test]
+fn question_about_a_call_is_denied_when_the_last_client_leaves() {
+    let script = "call write {\"path\":\"a.txt\",\"content\":\"a\"}\n\nsay Done.";
+    let server = ServeProcess::script(script, &["--", "--approvals", "ask"]);
+    let mut first = server.connect();
+    let handle = first.open_in_memory();
+    let mut second = server.connect();
+    second.ask(json!({"type": "attach", "sessionId": handle}));
+    let is_question = |record: &Value| record["toolName"] == "write";
+    first.prompt(&handle, "Go");
+    let question = first.take(is_question);
+    assert_eq!(second.take(is_question)["id"], question["id"]);
+    // While a client is left, the question stays open.
+    first.cut();
+    assert!(second.arrived_of(&handle).iter().all(|it| it["type"] != "extension_ui_closed"));
+    second.cut();
+    let mut third = server.connect();
+    third.ask(json!({"type": "attach", "sessionId": handle}));
+    let denied = |client: &mut ServeClient| {
+        let data = client.ask(json!({"type": "get_messages", "sessionId": handle}));
+        data.to_string().contains("it needs the user's approval, and the client is gone")
+    };
+    wait_until("the call is denied", || denied(&mut third));
+    assert!(!server.path("a.txt").exists());
 }
 
 /// Large prompts are events for all clients; the one that does not read is detached.
