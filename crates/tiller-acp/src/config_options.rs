@@ -1,11 +1,14 @@
-//! The options of a session that the user can choose: the model and the thinking level.
+//! The options of a session that the user can choose: the model, the thinking level, and which tool
+//! calls the user is asked about.
 
 use agent_client_protocol_schema::v1::{
     Error, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
     SessionConfigOptionValue, SessionConfigSelect, SessionConfigSelectOption,
 };
 use tiller_protocol::data::StateData;
-use tiller_protocol::{Command, Model, SetModel, SetThinkingLevel, ThinkingLevel};
+use tiller_protocol::{
+    ApprovalMode, Command, Model, SetApprovals, SetModel, SetThinkingLevel, ThinkingLevel,
+};
 
 use crate::json_rpc::invalid_params;
 
@@ -14,17 +17,20 @@ use crate::json_rpc::invalid_params;
 enum OptionId {
     Model,
     ThinkingLevel,
+    Approvals,
 }
 
 impl OptionId {
     fn read(id: &str) -> Option<OptionId> {
-        [OptionId::Model, OptionId::ThinkingLevel].into_iter().find(|option| option.name() == id)
+        let all = [OptionId::Model, OptionId::ThinkingLevel, OptionId::Approvals];
+        all.into_iter().find(|option| option.name() == id)
     }
 
     fn name(self) -> &'static str {
         match self {
             OptionId::Model => "model",
             OptionId::ThinkingLevel => "thinking_level",
+            OptionId::Approvals => "approvals",
         }
     }
 }
@@ -36,6 +42,7 @@ pub(crate) struct ConfigOptions {
     model: Option<ModelChoice>,
     levels: Vec<ThinkingLevel>,
     level: ThinkingLevel,
+    approvals: ApprovalMode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -64,17 +71,20 @@ impl ConfigOptions {
             model: None,
             levels: Vec::new(),
             level: state.thinking_level,
+            approvals: ApprovalMode::Off,
         };
         options.set_state(state);
         options
     }
 
-    /// Takes over the model and the level. Returns whether it is another model.
+    /// Takes over the model, the level and the approvals. Returns whether it is another model.
     pub(crate) fn set_state(&mut self, state: &StateData<'_>) -> bool {
         // Without a model, a state has a placeholder.
         let model = state.model.as_deref().filter(|model| model.provider != "unknown");
         let model = model.map(ModelChoice::new);
         self.level = state.thinking_level;
+        // A state leaves out the mode `off`.
+        self.approvals = state.approvals.unwrap_or(ApprovalMode::Off);
         std::mem::replace(&mut self.model, model.clone()) != model
     }
 
@@ -93,7 +103,8 @@ impl ConfigOptions {
 
     /// The options for the client. An option with nothing to choose is left out.
     pub(crate) fn options(&self) -> Vec<SessionConfigOption> {
-        [self.model_option(), self.level_option()].into_iter().flatten().collect()
+        let approvals = Some(self.approvals_option());
+        [self.model_option(), self.level_option(), approvals].into_iter().flatten().collect()
     }
 
     fn model_option(&self) -> Option<SessionConfigOption> {
@@ -138,6 +149,28 @@ impl ConfigOptions {
         )
     }
 
+    fn approvals_option(&self) -> SessionConfigOption {
+        let choice = |mode: ApprovalMode| {
+            let (title, description) = match mode {
+                ApprovalMode::Off => ("Off", "Tools run without a question"),
+                ApprovalMode::Edits => {
+                    ("Edits allowed", "Asks about all but files in the working directory")
+                }
+                ApprovalMode::Ask => ("Ask", "Asks before everything that may change something"),
+                ApprovalMode::ReadOnly => ("Read only", "Refuses what may change something"),
+            };
+            SessionConfigSelectOption::new(mode.name(), title).description(description.to_owned())
+        };
+        let choices: Vec<_> = ApprovalMode::ALL.into_iter().map(choice).collect();
+        let select = SessionConfigSelect::new(self.approvals.name(), choices);
+        SessionConfigOption::new(
+            OptionId::Approvals.name(),
+            "Approvals",
+            SessionConfigKind::Select(select),
+        )
+        .category(SessionConfigOptionCategory::Mode)
+    }
+
     /// The command that sets an option.
     pub(crate) fn command(
         &self,
@@ -163,6 +196,11 @@ impl ConfigOptions {
                 let level = all.find(|level| level.name() == &*value.0).ok_or_else(unknown)?;
                 Ok(Command::SetThinkingLevel(SetThinkingLevel { level }))
             }
+            OptionId::Approvals => {
+                let mut all = ApprovalMode::ALL.into_iter();
+                let mode = all.find(|mode| mode.name() == &*value.0).ok_or_else(unknown)?;
+                Ok(Command::SetApprovals(SetApprovals { mode }))
+            }
         }
     }
 }
@@ -183,17 +221,21 @@ mod tests {
             model: Some(choice("tiller", "demo")),
             levels: vec![ThinkingLevel::Off, ThinkingLevel::High],
             level: ThinkingLevel::High,
+            approvals: ApprovalMode::Ask,
         }
     }
 
     #[test]
     fn options_list_what_can_be_chosen() {
-        expect![[r#"[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"tiller/demo","options":[{"value":"tiller/demo","name":"DEMO","description":"tiller/demo"},{"value":"a/one","name":"ONE","description":"a/one"},{"value":"b/two/x","name":"TWO/X","description":"b/two/x"}]},{"id":"thinking_level","name":"Thinking","category":"thought_level","type":"select","currentValue":"high","options":[{"value":"off","name":"Off"},{"value":"high","name":"High"}]}]"#]]
+        expect![[r#"[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"tiller/demo","options":[{"value":"tiller/demo","name":"DEMO","description":"tiller/demo"},{"value":"a/one","name":"ONE","description":"a/one"},{"value":"b/two/x","name":"TWO/X","description":"b/two/x"}]},{"id":"thinking_level","name":"Thinking","category":"thought_level","type":"select","currentValue":"high","options":[{"value":"off","name":"Off"},{"value":"high","name":"High"}]},{"id":"approvals","name":"Approvals","category":"mode","type":"select","currentValue":"ask","options":[{"value":"off","name":"Off","description":"Tools run without a question"},{"value":"edits","name":"Edits allowed","description":"Asks about all but files in the working directory"},{"value":"ask","name":"Ask","description":"Asks before everything that may change something"},{"value":"read-only","name":"Read only","description":"Refuses what may change something"}]}]"#]]
             .assert_eq(&serde_json::to_string(&options().options()).unwrap());
         let (models, model) = (Vec::new(), None);
         let levels = vec![ThinkingLevel::Off];
-        let without_choice = ConfigOptions { models, model, levels, level: ThinkingLevel::Off };
-        assert_eq!(without_choice.options(), []);
+        let (level, approvals) = (ThinkingLevel::Off, ApprovalMode::Off);
+        let without_choice = ConfigOptions { models, model, levels, level, approvals };
+        let names: Vec<String> =
+            without_choice.options().iter().map(|option| option.name.clone()).collect();
+        assert_eq!(names, ["Approvals"]);
         assert!(without_choice.has_no_model());
     }
 
@@ -208,6 +250,8 @@ mod tests {
             .assert_eq(&command("model", "b/two/x"));
         expect![[r#"{"type":"set_thinking_level","level":"off"}"#]]
             .assert_eq(&command("thinking_level", "off"));
+        expect![[r#"{"type":"set_approvals","mode":"read-only"}"#]]
+            .assert_eq(&command("approvals", "read-only"));
         expect![[r#"the option "thinking_level" has no value "low""#]]
             .assert_eq(&command("thinking_level", "low"));
         expect![[r#"the option "model" has no value "c""#]].assert_eq(&command("model", "c"));

@@ -205,7 +205,7 @@ fn kind_of(name: &str) -> PermissionOptionKind {
     let name = name.to_lowercase();
     let first = name.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty());
     let rejects = ["no", "deny", "reject", "block", "cancel", "never", "refuse", "abort", "stop"];
-    let is_lasting = name.contains("always") || name.contains("never");
+    let is_lasting = ["always", "never", "for this session"].iter().any(|word| name.contains(word));
     match (first.is_some_and(|first| rejects.contains(&first)), is_lasting) {
         (true, true) => PermissionOptionKind::RejectAlways,
         (true, false) => PermissionOptionKind::RejectOnce,
@@ -285,7 +285,8 @@ mod tests {
         use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
         for (name, expected) in [
             ("Yes", AllowOnce),
-            ("Allow for this session", AllowOnce),
+            ("Allow for this session", AllowAlways),
+            ("Allow for this session: npm test *", AllowAlways),
             ("Yes, always", AllowAlways),
             ("No", RejectOnce),
             ("Deny (d)", RejectOnce),

@@ -38,8 +38,7 @@ const FOUND: usize = 5;
 const FOUND_MAX: usize = 20;
 
 /// Why no server is started where tools run in a sandbox.
-const OUTSIDE_THE_SANDBOX: &str =
-    "MCP servers are not started while tools run in a sandbox, because they would run outside of it";
+const OUTSIDE_THE_SANDBOX: &str = "MCP servers are not started while tools run in a sandbox, because they would run outside of it";
 
 /// What the servers of a session have of the process.
 #[derive(Clone, Default)]
@@ -215,7 +214,8 @@ impl McpState {
         };
         let tasks = tasks.clone();
         // It changes nothing but which tools are offered.
-        Tool::new(spec, move |arguments, _| find(tasks.clone(), arguments)).effect(ToolEffect::Reads)
+        Tool::new(spec, move |arguments, _| find(tasks.clone(), arguments))
+            .effect(ToolEffect::Reads)
     }
 
     fn summary_names(&self) -> Vec<String> {

@@ -364,3 +364,25 @@ fn kernel_without_landlock_refuses_tools_and_says_so() {
     assert_eq!(report["network"]["enforced"], true, "{report}");
     assert_eq!(ends, ["Successfully wrote 1 bytes to a.txt", "hi\n", "inside"]);
 }
+
+#[test]
+fn mcp_servers_are_not_started_where_a_sandbox_is_on() {
+    if !is_there() {
+        return;
+    }
+    let entry = json!({"command": "sh", "args": ["-c", "touch started; cat"]});
+    let file = json!({"mcpServers": {"files": entry}}).to_string();
+    let place = project().with(".pi/agent/mcp.json", &file).with("talk.script", "say Done.");
+    let mut client = start(&place, WORKSPACE);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "Go"}));
+    client.until_type("agent_settled");
+    let servers = ask(&mut client, "get_mcp_servers");
+    let server = &servers["servers"][0];
+    assert_eq!((&server["name"], &server["state"]), (&json!("files"), &json!("disabled")));
+    let why = server["error"].as_str().unwrap();
+    assert!(why.contains("while tools run in a sandbox"), "{why}");
+    client.say(&json!({"id": "2", "type": "set_mcp_servers", "mcpServers": {"more": entry}}));
+    let refused = client.until_type("response").pop().unwrap();
+    assert_eq!((&refused["success"], &refused["error"]), (&json!(false), &json!(why)));
+    assert!(!place.path().join("project/started").exists());
+}
