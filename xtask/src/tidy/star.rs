@@ -39,6 +39,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ("reqwest", &["tiller-llm"]),
     ("rustls", &["tiller-llm", "tiller-postgres"]),
     ("tokio-postgres", &["tiller-postgres"]),
+    ("landlock", &["tiller-sandbox"]),
+    // A test of the program simulates a kernel without Landlock.
+    ("seccompiler", &["tiller-sandbox", "tiller"]),
     ("clap", &["tiller"]),
 ];
 

@@ -103,6 +103,7 @@ fn tools_change_files_in_the_workspace_and_nowhere_else() {
     }
     assert!(text(&ends[2]).starts_with("EACCES: permission denied, open '"), "{}", ends[2]);
     assert_eq!(ends[2]["result"]["details"]["sandbox"], "denied");
+    assert_eq!(ends[5]["result"]["details"]["sandbox"], "suspected");
     assert_eq!(text(&ends[6]), "x\nchanged");
     assert_eq!(text(&ends[7]), "outside");
     assert_eq!(fs::read_to_string(place.path().join("outside.txt")).unwrap(), "outside");
