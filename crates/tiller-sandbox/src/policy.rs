@@ -38,6 +38,8 @@ pub(crate) struct Policy {
     /// These files and folders cannot be read.
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: bool,
+    /// The folder of tiller's own files, which it makes when it needs them.
+    agent_dir: PathBuf,
 }
 
 /// Where programs keep the user's keys, in the home folder.
@@ -87,6 +89,7 @@ impl Policy {
                 .chain(of_root)
                 .collect(),
             network: config.network,
+            agent_dir: places.agent_dir.clone(),
         }
     }
 
@@ -98,14 +101,14 @@ impl Policy {
         self
     }
 
-    /// A hidden path inside a writable folder, where it can be hidden no more.
+    /// A hidden path inside a writable folder, where it cannot be hidden.
     pub(crate) fn conflict(&self) -> Option<(&Path, &Path)> {
-        let inside = |hidden: &PathBuf| {
+        let there = self.hidden.iter().filter(|hidden| hidden.exists());
+        let mut all = there.chain([&self.agent_dir]);
+        all.find_map(|hidden| {
             let root = self.writable.iter().find(|root| hidden.starts_with(root))?;
-            hidden.exists().then_some(())?;
-            Some(root)
-        };
-        self.hidden.iter().find_map(|hidden| Some((hidden.as_path(), inside(hidden)?.as_path())))
+            Some((hidden.as_path(), root.as_path()))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! in it.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -107,9 +108,11 @@ impl Sandbox {
         }
         let cannot = |err: io::Error| format!("it cannot be set up: {err}");
         let temp = folder("tiller-tmp-", &std::env::temp_dir()).map_err(cannot)?;
-        // Where the user's own secrets are, or beside them.
+        // Beside tiller's own secrets. Elsewhere only if that is impossible: no new file can be read
+        // in a folder above a hidden one.
         let agent_dir = &self.places.agent_dir;
-        let hidden = folder(".tiller-canary-", agent_dir)
+        let hidden = fs::create_dir_all(agent_dir)
+            .and_then(|()| folder(".tiller-canary-", agent_dir))
             .or_else(|_| folder(".tiller-canary-", &std::env::temp_dir()));
         let hidden = hidden.map_err(cannot)?;
         let mut policy = self.policy();

@@ -229,7 +229,9 @@ impl Driver for RunHost {
 
     async fn approve(&self, call: &Arc<ToolCall>, tool: &Tool, arguments: &Arguments) -> Approval {
         let (call, tool, arguments) = (call.clone(), tool.clone(), arguments.clone());
-        let (cwd, cancel) = (self.cwd.clone(), self.cancel.clone());
+        let (cwd, cancel) = (self.cwd.clone(), self.cancel.child_token());
+        // The question ends with this call, also where no answer has come.
+        let _question = cancel.clone().drop_guard();
         let looked =
             spawn_blocking(move || PendingCall::new(call, &tool, arguments, &cwd, cancel)).await;
         let pending = match looked {

@@ -87,12 +87,18 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
     };
     let failure = Failure { details: details(&output), ..Failure::new(message) };
     Err(match allowed {
-        Some(confinement) if looks_denied(&output.truncation.content) => Failure {
-            message: format!("{}\n({})", failure.message, confinement.allowed()),
-            ..failure
-        },
+        Some(confinement) if looks_denied(&output.truncation.content) => {
+            explained(failure, &confinement.allowed())
+        }
         _ => failure,
     })
+}
+
+/// Says what the sandbox allows: it may be the reason of a failure.
+fn explained(mut failure: Failure, allowed: &str) -> Failure {
+    failure.message += &format!("\n({allowed})");
+    failure.details.get_or_insert_with(|| json!({}))["sandbox"] = json!("suspected");
+    failure
 }
 
 /// Whether a program may have failed because of the sandbox.

@@ -46,6 +46,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ("rustls", &["tiller-llm", "tiller-postgres"]),
     ("tokio-postgres", &["tiller-postgres"]),
     ("rmcp", &["tiller-mcp"]),
+    ("landlock", &["tiller-sandbox"]),
+    // A test of the program simulates a kernel without Landlock.
+    ("seccompiler", &["tiller-sandbox", "tiller"]),
     ("clap", &["tiller"]),
 ];
 

@@ -8,18 +8,25 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Place};
+use super::client::{Client, Place, finish};
 use super::skip;
 
-/// Whether this kernel can enforce a sandbox.
+/// Whether this kernel can enforce a sandbox. Where it can, everything else is a failure.
 fn is_there() -> bool {
-    let output = Place::new().output(&["sandbox", "check", "--json"], "");
+    let place = project();
+    let mut command = place.command(&["sandbox", "check", "--json"]);
+    command.current_dir(place.path().join("project"));
+    let output = finish(command, "");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let is_enforced = report["enforced"] == true;
-    if !is_enforced {
-        skip::skip("SANDBOX", &format!("the sandbox is not enforced here: {}", report["problem"]));
+    let landlock = report["mechanisms"]["landlock"].as_u64().unwrap();
+    if landlock < 6 {
+        let why = format!("the kernel has version {landlock} of Landlock, not 6");
+        skip::skip("SANDBOX", &why);
+        return false;
     }
-    is_enforced
+    assert_eq!(report["enforced"], true, "{report}");
+    assert_eq!(output.status.code(), Some(0));
+    true
 }
 
 /// A project in a folder of its own, so that the home folder is outside.
@@ -96,6 +103,7 @@ fn tools_change_files_in_the_workspace_and_nowhere_else() {
     }
     assert!(text(&ends[2]).starts_with("EACCES: permission denied, open '"), "{}", ends[2]);
     assert_eq!(ends[2]["result"]["details"]["sandbox"], "denied");
+    assert_eq!(ends[5]["result"]["details"]["sandbox"], "suspected");
     assert_eq!(text(&ends[6]), "x\nchanged");
     assert_eq!(text(&ends[7]), "outside");
     assert_eq!(fs::read_to_string(place.path().join("outside.txt")).unwrap(), "outside");
@@ -205,6 +213,41 @@ fn commands_cannot_reach_tiller_or_their_guardian() {
     // Only the standard streams are inherited; the fourth is the listing's own.
     let files = bash(&mut client, "ls /proc/self/fd | tr '\\n' ' '");
     assert_eq!(files.trim(), "0 1 2 3");
+}
+
+#[test]
+fn working_directory_with_keys_in_it_refuses_tools() {
+    if !is_there() {
+        return;
+    }
+    let place = project();
+    let output = place.output(&["sandbox", "check"], "");
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    let folder = place.path().canonicalize().unwrap();
+    let problem = format!(
+        "problem     {} contains {}, which must be hidden; choose another working directory",
+        folder.display(),
+        folder.join(".pi/agent/auth.json").display()
+    );
+    assert!(report.contains(&problem), "{report}");
+}
+
+#[test]
+fn full_output_of_a_command_can_be_read() {
+    if !is_there() {
+        return;
+    }
+    let place = project().with("talk.script", "say Hi.");
+    let mut command = command(&place, WORKSPACE);
+    // Not /tmp, where the home folder of this test is: new files beside it cannot be read.
+    command.env("TMPDIR", "/var/tmp");
+    let mut client = Client::start(command, place.clone());
+    client.say(&json!({"id": "b", "type": "bash", "command": "seq 1 100000"}));
+    let answer = client.until_type("response").pop().unwrap();
+    let path = answer["data"]["fullOutputPath"].as_str().unwrap();
+    assert_eq!(bash(&mut client, &format!("tail -n 1 {path}")).trim(), "100000");
+    fs::remove_file(path).unwrap();
 }
 
 #[test]
