@@ -1,6 +1,6 @@
 //! Why the database did not do what it was asked, and what follows.
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
@@ -35,6 +35,27 @@ impl Failure {
         Failure { kind: FailureKind::Lost, text: "the database does not answer".to_owned() }
     }
 
+    /// Every connection was used by other requests until the time was over.
+    pub(crate) fn no_connection() -> Failure {
+        let text = "all connections to the database are in use".to_owned();
+        Failure { kind: FailureKind::Unreachable, text }
+    }
+
+    /// A new connection was not made until the time was over.
+    pub(crate) fn no_answer() -> Failure {
+        let text = "cannot connect to the database: it does not answer".to_owned();
+        Failure { kind: FailureKind::Unreachable, text }
+    }
+
+    /// The failure to report: where the last attempt did not reach the database before the time was
+    /// over, an earlier one says more.
+    pub(crate) fn or_cause(self, earlier: Option<Failure>) -> Failure {
+        match earlier {
+            Some(earlier) if self.kind == FailureKind::Unreachable => earlier,
+            _ => self,
+        }
+    }
+
     /// The task of the request has panicked.
     pub(crate) fn crashed() -> Failure {
         let text = "internal error: the task of the store has failed".to_owned();
@@ -52,9 +73,8 @@ impl Failure {
                 }
                 Failure { kind, text: format!("cannot connect to the database: {text}") }
             }
-            PoolError::Timeout(_) => {
-                Failure { kind, text: "all connections to the database are in use".to_owned() }
-            }
+            PoolError::Timeout(TimeoutType::Wait) => Failure::no_connection(),
+            PoolError::Timeout(_) => Failure::no_answer(),
             err => Failure { kind, text: format!("cannot connect to the database: {err}") },
         }
     }
@@ -133,6 +153,22 @@ mod tests {
             ("42501", FailureKind::Refused),
         ] {
             assert_eq!(kind_of_state(&SqlState::from_code(code)), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn last_attempt_that_reached_nothing_does_not_hide_the_cause() {
+        let of = |kind| Failure { kind, text: format!("{kind:?}") };
+        let (lost, refused) = (of(FailureKind::Lost), of(FailureKind::Refused));
+        let unknown_database = of(FailureKind::Unreachable);
+        for (last, earlier, expected) in [
+            (Failure::no_connection(), None, Failure::no_connection()),
+            (Failure::no_connection(), Some(&unknown_database), unknown_database.clone()),
+            (Failure::no_answer(), Some(&lost), lost.clone()),
+            (refused.clone(), Some(&lost), refused.clone()),
+            (lost.clone(), Some(&unknown_database), lost.clone()),
+        ] {
+            assert_eq!(last.clone().or_cause(earlier.cloned()), expected, "{last:?} {earlier:?}");
         }
     }
 

@@ -77,9 +77,10 @@ impl Shared {
     pub(crate) async fn connection(&self, deadline: Instant) -> Result<Object, Failure> {
         match timeout_at(deadline, self.pool.get()).await {
             Ok(connection) => connection.map_err(|err| Failure::of_pool(&err)),
-            Err(_) => Err(Failure::of_pool(&deadpool_postgres::PoolError::Timeout(
-                deadpool_postgres::TimeoutType::Wait,
-            ))),
+            Err(_) if self.pool.status().size < self.options.connections => {
+                Err(Failure::no_answer())
+            }
+            Err(_) => Err(Failure::no_connection()),
         }
     }
 
@@ -108,10 +109,14 @@ impl Shared {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
         let mut pause = Pause::new();
+        let mut earlier = None;
         loop {
             match self.query(deadline, statement, parameters).await {
-                Err(failure) if failure.may_pass() && pause.before(deadline).await => {}
-                result => return result,
+                Err(failure) if failure.may_pass() && pause.before(deadline).await => {
+                    earlier = Some(failure.or_cause(earlier));
+                }
+                Err(failure) => return Err(failure.or_cause(earlier)),
+                Ok(rows) => return Ok(rows),
             }
         }
     }
