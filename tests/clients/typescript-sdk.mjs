@@ -78,7 +78,7 @@ await app.connectWith(stream, async (agent) => {
         cwd: home,
         mcpServers: [],
     });
-    assert.deepEqual(configOptions.map((option) => option.id), ["model", "thinking_level"]);
+    assert.deepEqual(configOptions.map((option) => option.id), ["model", "thinking_level", "approvals"]);
     const first = await prompt(sessionId, "What is in this folder?");
     assert.equal(first.stopReason, "end_turn");
     assert.match(text(sessionId), /notes\.md/);
