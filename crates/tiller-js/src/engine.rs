@@ -85,6 +85,14 @@ impl Engine {
         }
     }
 
+    /// Collects garbage. Returns whether JavaScript can go on: with full memory every call fails.
+    pub(crate) fn has_memory(&self) -> bool {
+        match self {
+            Engine::Embedded(embedded) => embedded.has_memory(),
+            Engine::Sidecar(_) => true,
+        }
+    }
+
     /// The sidecar, if this engine is one.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         match self {

@@ -139,7 +139,12 @@ impl EngineLoop<'_> {
                 return End::Stop;
             }
             if self.state.violations.get() >= self.state.config.limits.violations {
-                self.give_up_calls();
+                let count = self.state.violations.get();
+                self.give_up_calls(&format!("after {count} interruptions"));
+                return End::Restart;
+            }
+            if self.state.memory_in_doubt.take() && !self.engine.has_memory() {
+                self.give_up_calls("because its memory was full");
                 return End::Restart;
             }
             if let Some(end) = self.check_sidecar() {
@@ -270,6 +275,7 @@ impl EngineLoop<'_> {
         let extension = self.state.task.get().extension;
         if outcome.interrupted {
             self.state.count_violation();
+            self.state.memory_in_doubt.set(true);
             // The turn may have been interrupted in the middle of another call.
             self.collect_at = Some(Instant::now());
             let path = self.state.path(extension).unwrap_or_else(|| "<runtime>".into());

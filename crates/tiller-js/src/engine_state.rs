@@ -54,6 +54,8 @@ pub(crate) struct EngineState {
     pub paths: RefCell<HashMap<u32, String>>,
     /// Whether a promise was rejected since the last check.
     pub rejected: Cell<bool>,
+    /// Whether something went wrong since the last check that happens when memory runs out.
+    pub memory_in_doubt: Cell<bool>,
     /// Events an extension listens to without the permission; each is reported once.
     refused_listeners: RefCell<HashSet<String>>,
     pub violations: Cell<u32>,
@@ -139,6 +141,7 @@ impl EngineState {
             resources: RefCell::default(),
             paths: RefCell::default(),
             rejected: Cell::new(false),
+            memory_in_doubt: Cell::new(false),
             refused_listeners: RefCell::default(),
             violations: Cell::new(0),
             last_violation: Cell::new(None),
@@ -206,6 +209,9 @@ impl EngineState {
     }
 
     pub(crate) fn answer(&self, call: u64, result: Result<String, CallError>) {
+        if result.as_ref().is_err_and(may_be_of_full_memory) {
+            self.memory_in_doubt.set(true);
+        }
         if let Some(active) = self.calls.borrow_mut().remove(&call) {
             // The caller may have dropped the receiver.
             active.reply.send(result).ok();
@@ -282,6 +288,16 @@ impl EngineState {
 
     pub(crate) fn set_listeners(&self, bits: u64) {
         self.shared.listeners.store(bits, Ordering::Release);
+    }
+}
+
+/// Whether a call has failed as it does where memory is full: QuickJS throws `null` if there is no
+/// room for an error, and loses promises if there is none for their reactions.
+fn may_be_of_full_memory(error: &CallError) -> bool {
+    match error {
+        CallError::Thrown(thrown) => matches!(thrown.message.as_str(), "null" | "out of memory"),
+        CallError::Unanswerable => true,
+        _ => false,
     }
 }
 

@@ -189,6 +189,19 @@ async fn endless_chain_of_promises_is_interrupted() {
 }
 
 #[tokio::test]
+async fn engine_whose_memory_is_full_is_started_anew() {
+    let bad = "const kept = []; export default (pi) => pi.on('tool_call', () => { try { for (;;) kept.push(new Array(64).fill(1)); } catch {} for (;;) { try { for (;;) kept.push({}); } catch { return; } } });";
+    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], unhurried());
+    stage.load().await;
+    stage.extensions.bind().await;
+    // The memory may be full before the hook can answer.
+    stage.extensions.run_hook(call()).await.ok();
+    ping_until_pong(&stage).await;
+    let log = stage.log();
+    assert!(log.contains("the engine was started anew because its memory was full"), "{log}");
+}
+
+#[tokio::test]
 async fn ten_thousand_timers_do_not_block_a_hook() {
     check_within(
         Limits { slice: Duration::from_secs(3), hook: Duration::from_secs(5), ..limits() },

@@ -20,6 +20,8 @@ use crate::modules::builtin;
 
 /// JavaScript's stack size.
 const STACK_BYTES: usize = 2 << 20;
+/// With less than this, an engine is of no use.
+const MEMORY_PROBE_BYTES: usize = 64 << 10;
 
 pub(crate) struct Embedded {
     state: Rc<EngineState>,
@@ -121,6 +123,19 @@ impl Embedded {
         self.runtime.run_gc();
     }
 
+    /// Collects garbage, and tries to allocate a little.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.runtime.run_gc();
+        self.context.with(|ctx| {
+            let text = rquickjs::String::from_str(ctx.clone(), &" ".repeat(MEMORY_PROBE_BYTES));
+            let has_memory = text.is_ok();
+            if !has_memory {
+                drop(ctx.catch());
+            }
+            has_memory
+        })
+    }
+
     fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
         self.context.with(|ctx| {
             let deliver = self.entries.deliver.clone().restore(&ctx);
@@ -163,6 +178,7 @@ impl Embedded {
                 // An interrupted job. Its promise never settles; the engine loop fails the call
                 // itself.
                 exception.0.with(|ctx| drop(ctx.catch()));
+                self.state.memory_in_doubt.set(true);
             }
         }
     }

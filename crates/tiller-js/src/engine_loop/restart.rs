@@ -49,17 +49,14 @@ impl CrashCount {
 
 impl EngineLoop<'_> {
     /// Fails all pending calls, because the engine is about to be dropped.
-    pub(super) fn give_up_calls(&mut self) {
+    pub(super) fn give_up_calls(&mut self, why: &str) {
         self.state.cancel_all();
         self.replay.guards = self.state.guards();
         let calls: Vec<u64> = self.state.calls.borrow().keys().copied().collect();
         for call in calls {
             self.state.answer(call, Err(CallError::Stopped));
         }
-        let message = format!(
-            "the engine was started anew after {} interruptions",
-            self.state.violations.get()
-        );
+        let message = format!("the engine was started anew {why}");
         let thrown = JsError { message, ..JsError::default() };
         self.state.report("<runtime>".into(), "restart".into(), thrown);
     }
