@@ -139,13 +139,10 @@ impl EngineLoop<'_> {
                 return End::Stop;
             }
             if self.state.violations.get() >= self.state.config.limits.violations {
-                let count = self.state.violations.get();
-                self.give_up_calls(&format!("after {count} interruptions"));
-                return End::Restart;
+                return self.restart_interrupted();
             }
             if self.state.memory_in_doubt.take() && !self.engine.has_memory() {
-                self.give_up_calls("because its memory was full");
-                return End::Restart;
+                return self.restart_full();
             }
             if let Some(end) = self.check_sidecar() {
                 return end;

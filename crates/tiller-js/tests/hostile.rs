@@ -202,6 +202,24 @@ async fn engine_whose_memory_is_full_is_started_anew() {
 }
 
 #[tokio::test]
+async fn engine_whose_memory_is_full_again_and_again_is_given_up() {
+    // The extension itself is loaded each time. What it does afterwards fills the memory.
+    let bad = "export default (pi) => { pi.registerCommand('fill', { handler: () => { const kept = (globalThis.kept = []); try { for (;;) kept.push(new Array(64).fill(1)); } catch {} for (;;) { try { for (;;) kept.push({}); } catch { return; } } } }); };";
+    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], unhurried());
+    stage.load().await;
+    stage.extensions.bind().await;
+    for _ in 0..6 {
+        stage.command("fill").await;
+    }
+    stage.command("ping").await;
+    let log = stage.log();
+    let restarts = log.matches("started anew because its memory was full").count();
+    assert_eq!(restarts, 2, "{log}");
+    assert!(log.contains("given up: the memory was full 3 times within a minute"), "{log}");
+    assert!(!log.contains("pong"), "{log}");
+}
+
+#[tokio::test]
 async fn ten_thousand_timers_do_not_block_a_hook() {
     check_within(
         Limits { slice: Duration::from_secs(3), hook: Duration::from_secs(5), ..limits() },

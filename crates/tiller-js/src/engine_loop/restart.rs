@@ -20,7 +20,7 @@ pub(super) struct ReplayLog {
     pub(super) steps: Vec<ReplayedCall>,
     /// Extensions with a fail-closed handler.
     pub(super) guards: Vec<String>,
-    /// How often the sidecar has failed lately.
+    /// How often the sidecar has failed lately, or the memory was full.
     crashes: CrashCount,
 }
 
@@ -48,17 +48,43 @@ impl CrashCount {
 }
 
 impl EngineLoop<'_> {
+    /// Replaces an engine that was interrupted too often.
+    pub(super) fn restart_interrupted(&mut self) -> End {
+        let count = self.state.violations.get();
+        self.fail_calls();
+        self.report_restart(format!("the engine was started anew after {count} interruptions"));
+        End::Restart
+    }
+
+    /// Replaces an engine whose memory is full, unless that happens too often: the extensions may
+    /// fill it whenever they are loaded.
+    pub(super) fn restart_full(&mut self) -> End {
+        self.fail_calls();
+        let count = self.replay.crashes.note(Instant::now());
+        if count < self.state.config.limits.violations {
+            let message = "the engine was started anew because its memory was full";
+            self.report_restart(message.to_owned());
+            return End::Restart;
+        }
+        let message = format!("given up: the memory was full {count} times within a minute");
+        let thrown = JsError { message, ..JsError::default() };
+        abandon(&self.state, std::mem::take(&mut self.replay.guards), &thrown);
+        End::GiveUp(thrown)
+    }
+
+    fn report_restart(&self, message: String) {
+        let thrown = JsError { message, ..JsError::default() };
+        self.state.report("<runtime>".into(), "restart".into(), thrown);
+    }
+
     /// Fails all pending calls, because the engine is about to be dropped.
-    pub(super) fn give_up_calls(&mut self, why: &str) {
+    fn fail_calls(&mut self) {
         self.state.cancel_all();
         self.replay.guards = self.state.guards();
         let calls: Vec<u64> = self.state.calls.borrow().keys().copied().collect();
         for call in calls {
             self.state.answer(call, Err(CallError::Stopped));
         }
-        let message = format!("the engine was started anew {why}");
-        let thrown = JsError { message, ..JsError::default() };
-        self.state.report("<runtime>".into(), "restart".into(), thrown);
     }
 
     /// Replaces a sidecar that is stuck or gone, unless that happens too often.
